@@ -1,0 +1,37 @@
+# Two commands do everything on a machine with Python 3.10+ and pip:
+#   make demo    train on real data and write tables, plots and a model to demo/
+#   make test    run the tests
+# Both make .venv and install into it first. PYTHON chooses the interpreter.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test lint format figures clean
+
+# pip rather than uv: the torch pin in constraints.txt must find a build without CUDA where one is provided.
+.venv/installed: pyproject.toml constraints.txt Makefile
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'deepfls needs Python 3.10 or newer: make PYTHON=python3.11 ...')"
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples]'
+	touch $@
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+lint: .venv/installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/installed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+figures: .venv/installed
+	$(BIN)/python docs/figures/footprint.py
+
+clean:
+	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +

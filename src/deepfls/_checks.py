@@ -1,0 +1,240 @@
+"""Argument checks: the only place that words an error about shape, range or type.
+
+Checks are called at public doors. Those that only look at Python values, shapes, dtypes and devices are free to run in a
+training step; those that read tensor values carry ``values`` in their name and never do.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def did_you_mean(name: str, options: Iterable[str]) -> str:
+    """A closing hint `` Did you mean 'x'?`` for a mistyped name, or nothing when no option is close."""
+    matches = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.6)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def check_option(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return ``value`` if it is one of ``options``."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, one of {', '.join(map(repr, options))}, got {value!r}.")
+    if value not in options:
+        hint = did_you_mean(value, options)
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+    return value
+
+
+def check_count(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
+    """Return ``value`` as an ``int`` within ``minimum`` and ``maximum``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    count = int(value)
+    if maximum is not None and not minimum <= count <= maximum:
+        raise ValueError(f"{name} must be between {minimum} and {maximum}, got {count}.")
+    if count < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {count}.")
+    return count
+
+
+def check_number(
+    name: str, value: Any, *, above: float = -math.inf, minimum: float = -math.inf, below: float = math.inf
+) -> float:
+    """Return ``value`` as a finite ``float`` with ``minimum <= value``, ``above < value`` and ``value < below``."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    rules = []
+    if above > -math.inf:
+        rules.append(f"greater than {above:g}")
+    if minimum > -math.inf:
+        rules.append(f"at least {minimum:g}")
+    if below < math.inf:
+        rules.append(f"less than {below:g}")
+    number = float(value)
+    if not (math.isfinite(number) and number > above and number >= minimum and number < below):
+        raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
+    return number
+
+
+def check_tensor(name: str, value: Any) -> Tensor:
+    """Return ``value`` if it is a floating-point tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
+    if not value.is_floating_point():
+        raise TypeError(f"{name} must have a floating-point dtype, got {value.dtype}.")
+    return value
+
+
+def check_alike(name: str, value: Tensor, like_name: str, like: Tensor) -> None:
+    """Require the dtype and the device of ``like``."""
+    if value.dtype != like.dtype:
+        raise TypeError(f"{name} must have the dtype of {like_name}, {like.dtype}, got {value.dtype}.")
+    if value.device != like.device:
+        raise ValueError(f"{name} must be on the device of {like_name}, {like.device}, got {value.device}.")
+
+
+def check_batch(x: Any, n_features: int, parameter: Tensor) -> Tensor:
+    """Return ``x`` if it is a batch ``(batch, features)`` that fits a module holding ``parameter``."""
+    check_tensor("x", x)
+    if x.ndim != 2 or x.shape[1] != n_features:
+        raise ValueError(f"x must have shape (batch, features) with features={n_features}, got {tuple(x.shape)}.")
+    check_alike("x", x, "the module's parameters", parameter)
+    return x
+
+
+def check_antecedents(x: Any, centers: Any, **sets: Any) -> None:
+    """Check ``x`` (batch, features), ``centers`` (rules, features) and tensors of the shape of ``centers``."""
+    check_tensor("x", x)
+    check_tensor("centers", centers)
+    if x.ndim != 2:
+        raise ValueError(f"x must have shape (batch, features), got {tuple(x.shape)}.")
+    if centers.ndim != 2 or centers.shape[0] < 1 or centers.shape[1] < 1:
+        raise ValueError(f"centers must have shape (rules, features), neither of them 0, got {tuple(centers.shape)}.")
+    if x.shape[1] != centers.shape[1]:
+        raise ValueError(
+            f"x must have shape (batch, features) with features={centers.shape[1]} as in centers, got {tuple(x.shape)}."
+        )
+    check_alike("centers", centers, "x", x)
+    for name, value in sets.items():
+        check_tensor(name, value)
+        if value.shape != centers.shape:
+            raise ValueError(f"{name} must have the shape of centers, {tuple(centers.shape)}, got {tuple(value.shape)}.")
+        check_alike(name, value, "x", x)
+
+
+def check_consequents(x: Any, intercepts: Any, slopes: Any | None) -> None:
+    """Check ``x`` (batch, features), ``intercepts`` (rules, outputs) and ``slopes`` (rules, outputs, features)."""
+    check_tensor("x", x)
+    check_tensor("intercepts", intercepts)
+    if x.ndim != 2:
+        raise ValueError(f"x must have shape (batch, features), got {tuple(x.shape)}.")
+    if intercepts.ndim != 2:
+        raise ValueError(f"intercepts must have shape (rules, outputs), got {tuple(intercepts.shape)}.")
+    check_alike("intercepts", intercepts, "x", x)
+    if slopes is not None:
+        check_tensor("slopes", slopes)
+        expected = (*intercepts.shape, x.shape[1])
+        if slopes.shape != expected:
+            raise ValueError(f"slopes must have shape (rules, outputs, features) = {expected}, got {tuple(slopes.shape)}.")
+        check_alike("slopes", slopes, "x", x)
+
+
+def check_rule_tensors(consequents: Any, **firing: Any) -> None:
+    """Check ``consequents`` (batch, rules, outputs) and tensors (batch, rules) that belong to it; reads no values."""
+    for name, value in firing.items():
+        check_tensor(name, value)
+        if value.ndim != 2 or value.shape[1] < 1:
+            raise ValueError(f"{name} must have shape (batch, rules) with at least one rule, got {tuple(value.shape)}.")
+    check_tensor("consequents", consequents)
+    first_name, first = next(iter(firing.items()))
+    for name, value in firing.items():
+        if value.shape != first.shape:
+            raise ValueError(f"{name} must have the shape of {first_name}, {tuple(first.shape)}, got {tuple(value.shape)}.")
+        check_alike(name, value, first_name, first)
+    if consequents.ndim != 3 or consequents.shape[:2] != first.shape or consequents.shape[2] < 1:
+        raise ValueError(
+            "consequents must have shape (batch, rules, outputs) with at least one output and "
+            f"batch={first.shape[0]}, rules={first.shape[1]} as in {first_name}, got {tuple(consequents.shape)}."
+        )
+    check_alike("consequents", consequents, first_name, first)
+
+
+def check_mix(mix: Any, n_outputs: int) -> Tensor:
+    """Return the mix α of the "bmm" reduction if there is one for every output. Its values are not read."""
+    if mix is None:
+        raise TypeError("mix must be a torch.Tensor for method='bmm', got None.")
+    check_tensor("mix", mix)
+    if mix.shape not in ((), (n_outputs,)):
+        raise ValueError(f"mix must have shape (outputs,) with outputs={n_outputs}, got {tuple(mix.shape)}.")
+    return mix
+
+
+def _first(mask: Tensor) -> tuple[int, ...]:
+    """Index of the first true element of a mask that has one."""
+    return tuple(int(i) for i in mask.nonzero()[0])
+
+
+def check_firing_values(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor) -> None:
+    """Require finite values, 0 <= lower <= upper, and some upper firing in every sample. Reads values."""
+    named = (("lower_firing", lower_firing), ("upper_firing", upper_firing), ("consequents", consequents))
+    for name, value in named:
+        bad = ~torch.isfinite(value)
+        if bad.any():
+            at = _first(bad)
+            raise ValueError(f"{name} must be finite, got {value[at].item()} at index {at}.")
+    bad = lower_firing < 0
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(f"lower_firing must not be negative, got {lower_firing[at].item():g} at index {at}.")
+    bad = lower_firing > upper_firing
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(
+            f"lower_firing must not exceed upper_firing, got {lower_firing[at].item():g} > "
+            f"{upper_firing[at].item():g} at index {at}."
+        )
+    bad = ~(upper_firing > 0).any(dim=1)
+    if bad.any():
+        raise ValueError(
+            f"upper_firing must be positive for at least one rule of every sample, got zeros in sample {_first(bad)[0]}."
+        )
+
+
+def check_assigned_values(name: str, value: Any, like: Tensor) -> Tensor:
+    """Return ``value`` as a finite tensor with the shape, dtype and device of the parameter ``like``. Reads values."""
+    try:
+        value = torch.as_tensor(value, dtype=like.dtype, device=like.device).detach()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be convertible to a tensor, got {type(value).__name__}.") from error
+    try:
+        value = value.expand(like.shape)
+    except RuntimeError:
+        raise ValueError(f"{name} must have shape {tuple(like.shape)}, got {tuple(value.shape)}.") from None
+    bad = ~torch.isfinite(value)
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(f"{name} must be finite, got {value[at].item()} at index {at}.")
+    return value
+
+
+def check_range_values(name: str, value: Tensor, minimum: float, maximum: float) -> None:
+    """Require ``minimum <= value <= maximum`` everywhere. Reads values."""
+    bad = ~((value >= minimum) & (value <= maximum))
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(f"{name} must be between {minimum:g} and {maximum:g}, got {value[at].item():g} at index {at}.")
+
+
+def check_equal_values(name: str, value: Tensor, expected: float, where: str) -> None:
+    """Require ``value == expected`` everywhere, because of ``where``. Reads values."""
+    bad = value != expected
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(f"{name} must be {expected:g} {where}, got {value[at].item():g} at index {at}.")
+
+
+def check_order_values(lower_name: str, lower: Tensor, upper_name: str, upper: Tensor) -> None:
+    """Require ``lower <= upper`` everywhere. Reads values."""
+    bad = ~(lower <= upper)
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(
+            f"{lower_name} must not exceed {upper_name}, got {lower[at].item():g} > {upper[at].item():g} at index {at}."
+        )
+
+
+def check_enumerable(n_rules: int, n_outputs: int, batch: int, itemsize: int, limit: int) -> None:
+    """Refuse an enumeration over 2^rules candidates beyond ``limit`` rules, naming the memory it would need."""
+    if n_rules > limit:
+        gigabytes = 2.0**n_rules * batch * (1 + n_outputs) * itemsize / 1e9
+        raise ValueError(
+            f"algorithm='enumerate' takes at most {limit} rules, got {n_rules}: 2^{n_rules} candidates for {batch} samples "
+            f"would need {gigabytes:,.0f} GB; use algorithm='auto'."
+        )

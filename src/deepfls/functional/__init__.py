@@ -1,0 +1,30 @@
+"""The mathematics of fuzzy systems as pure functions of tensors: no state, no modules."""
+
+from deepfls.functional.consequents import rule_outputs
+from deepfls.functional.firing import (
+    IntervalFiring,
+    interval_log_firing,
+    log_firing,
+    relative_firing,
+    relative_interval_firing,
+)
+from deepfls.functional.karnik_mendel import TypeReducedSet, karnik_mendel
+from deepfls.functional.memberships import IntervalGrades, gaussian_grades, interval_gaussian_grades
+from deepfls.functional.reduction import type_reduce, type_reduced_set, weighted_average
+
+__all__ = [
+    "IntervalFiring",
+    "IntervalGrades",
+    "TypeReducedSet",
+    "gaussian_grades",
+    "interval_gaussian_grades",
+    "interval_log_firing",
+    "karnik_mendel",
+    "log_firing",
+    "relative_firing",
+    "relative_interval_firing",
+    "rule_outputs",
+    "type_reduce",
+    "type_reduced_set",
+    "weighted_average",
+]

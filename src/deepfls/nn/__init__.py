@@ -1,0 +1,7 @@
+"""Fuzzy systems and their parts as torch modules."""
+
+from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
+from deepfls.nn.consequents import TSKConsequents
+from deepfls.nn.systems import IT2FLS, T1FLS, ReducedOutput
+
+__all__ = ["IT2FLS", "T1FLS", "IT2Antecedents", "ReducedOutput", "T1Antecedents", "TSKConsequents"]

@@ -1,0 +1,142 @@
+"""Maps between free ("raw") parameters and the constrained values that enter the formulas.
+
+Every map is onto its range for *any* raw value, so no optimiser step can break a constraint: positivity, order and range
+hold by construction rather than by penalty or projection.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from deepfls._checks import check_order_values, check_range_values
+
+# Widths a set may take. Wider than any scaled data needs, and 1/σ² stays far from overflow in float32.
+MIN_SIGMA, MAX_SIGMA = math.exp(-18.0), math.exp(18.0)
+# The lower width is at least this share of the upper one.
+MIN_RATIO = 2.0**-10
+# sigmoid(-80) is the last power of e that float32 holds as a normal number with room to spare.
+_MIN_LOGIT = -80.0
+
+
+class ConstrainedModule(nn.Module):
+    """A module whose properties read and write values while its parameters are raw."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # torch registers any Parameter it is handed, so ``a.centers = b.centers`` would never reach the property.
+        if isinstance(getattr(type(self), name, None), property):
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+class SigmaPair(NamedTuple):
+    """Lower and upper widths, each (rules, features), ``0 < lower <= upper``."""
+
+    lower: Tensor
+    upper: Tensor
+
+
+class Positive:
+    """σ = e^raw, with raw held within [-18, 18]: a free parameter acts on the logarithm of a width."""
+
+    def value(self, raw: Tensor) -> Tensor:
+        return raw.clamp(math.log(MIN_SIGMA), math.log(MAX_SIGMA)).exp()
+
+    def raw(self, value: Tensor, name: str = "sigmas") -> Tensor:
+        check_range_values(name, value, MIN_SIGMA, MAX_SIGMA)
+        return value.log()
+
+
+class PaperPositive:
+    """σ = σ', the free parameter itself, as in the paper."""
+
+    def value(self, raw: Tensor) -> Tensor:
+        # DIFF(paper): |σ'| held above e^-18. The formulas only see σ², and at σ' = 0 the paper divides by zero.
+        return raw.abs().clamp(MIN_SIGMA, MAX_SIGMA)
+
+    def raw(self, value: Tensor, name: str = "sigmas") -> Tensor:
+        check_range_values(name, value, MIN_SIGMA, MAX_SIGMA)
+        return value.clone()
+
+
+class UnitInterval:
+    """h = sigmoid(raw) in (0, 1], with its logarithm computed directly, since only that enters the firing."""
+
+    def value(self, raw: Tensor) -> Tensor:
+        return torch.sigmoid(raw.clamp(min=_MIN_LOGIT))
+
+    def log(self, raw: Tensor) -> Tensor:
+        return logsigmoid(raw.clamp(min=_MIN_LOGIT))
+
+    def raw(self, value: Tensor, name: str = "heights") -> Tensor:
+        check_range_values(name, value, math.exp(_MIN_LOGIT), 1.0)
+        return _logit(value)
+
+
+def _logit(value: Tensor) -> Tensor:
+    """Inverse of the sigmoid on (0, 1]; 1 maps to the first raw value whose sigmoid rounds to it."""
+    largest = 1.0 - torch.log(torch.tensor(torch.finfo(value.dtype).eps)).item()
+    return (value.log() - torch.log1p(-value)).clamp(max=largest)
+
+
+class OrderedConstraint(Protocol):
+    """A pair of widths, lower <= upper, from two free parameters."""
+
+    def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair: ...
+
+    def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+class OrderedPair:
+    """σ̄ = e^raw and σ̲ = r σ̄ with r in [2^-10, 1]: order holds because a share of a positive number is not above it."""
+
+    # DIFF(paper): σ' ± |Δ| lets the lower width cross zero; a share of the upper width cannot.
+
+    def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair:
+        upper = Positive().value(raw_sigmas)
+        # Both constants are exact in binary, so the ratio never rounds above 1.
+        ratio = torch.sigmoid(raw_spreads) * (1.0 - MIN_RATIO) + MIN_RATIO
+        return SigmaPair(upper * ratio, upper)
+
+    def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        _check_pair(lower, upper)
+        share = ((lower / upper - MIN_RATIO) / (1.0 - MIN_RATIO)).clamp(math.exp(_MIN_LOGIT), 1.0)
+        return Positive().raw(upper, "upper_sigmas"), _logit(share)
+
+
+class PaperPair:
+    """σ̲ = σ' - |Δ| and σ̄ = σ' + |Δ|, as in the paper."""
+
+    def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair:
+        center, spread = raw_sigmas.abs().clamp(max=MAX_SIGMA), raw_spreads.abs().clamp(max=MAX_SIGMA)
+        upper = (center + spread).clamp(MIN_SIGMA, MAX_SIGMA)
+        # DIFF(paper): held at a small share of the upper width. In the paper the lower width passes zero when |Δ| grows
+        # past σ': the lower set then divides by zero, or turns wider than the upper one, and training ends in NaN.
+        lower = torch.maximum(center - spread, upper * MIN_RATIO)
+        return SigmaPair(torch.minimum(lower, upper), upper)
+
+    def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
+        _check_pair(lower, upper)
+        return 0.5 * (upper + lower), 0.5 * (upper - lower)
+
+
+def _check_pair(lower: Tensor, upper: Tensor) -> None:
+    check_range_values("upper_sigmas", upper, MIN_SIGMA, MAX_SIGMA)
+    check_order_values("lower_sigmas", lower, "upper_sigmas", upper)
+    check_range_values("lower_sigmas / upper_sigmas", lower / upper, MIN_RATIO, 1.0)
+
+
+PARAMETERIZATIONS = ("ordered", "paper")
+
+
+def positive(parameterization: str) -> Positive | PaperPositive:
+    return PaperPositive() if parameterization == "paper" else Positive()
+
+
+def ordered_pair(parameterization: str) -> OrderedConstraint:
+    return PaperPair() if parameterization == "paper" else OrderedPair()

@@ -1,0 +1,281 @@
+"""Complete fuzzy systems as layers: T1FLS and IT2FLS."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from deepfls._checks import check_assigned_values, check_batch, check_option, check_range_values
+from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
+from deepfls.functional.karnik_mendel import ALGORITHMS
+from deepfls.functional.reduction import REDUCTIONS, type_reduce, type_reduced_set, weighted_average
+from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
+from deepfls.nn.consequents import TSKConsequents
+from deepfls.nn.constraints import ConstrainedModule
+
+
+class ReducedOutput(NamedTuple):
+    """Type-reduced set and crisp output, each (batch, outputs), ``y_left <= y <= y_right``."""
+
+    y_left: Tensor
+    y_right: Tensor
+    y: Tensor
+
+
+def _forwarded(part: str, name: str, doc: str) -> Any:
+    """A property of a system that reads and writes the property ``name`` of its ``part``."""
+
+    def read(self: nn.Module) -> Tensor:
+        return getattr(getattr(self, part), name)
+
+    def write(self: nn.Module, value: Any) -> None:
+        setattr(getattr(self, part), name, value)
+
+    return property(read, write, doc=doc)
+
+
+class _FLS(ConstrainedModule):
+    """What both kinds of systems share: rules, their consequents, and the door for x."""
+
+    antecedents: T1Antecedents | IT2Antecedents
+    consequents: TSKConsequents
+
+    centers = _forwarded("antecedents", "centers", "Centers of the sets, (rules, features).")
+    slopes = _forwarded("consequents", "slopes", "Slopes of the consequents, (rules, outputs, features).")
+    intercepts = _forwarded("consequents", "intercepts", "Intercepts of the consequents, (rules, outputs).")
+
+    @property
+    def n_features(self) -> int:
+        return self.antecedents.n_features
+
+    @property
+    def n_rules(self) -> int:
+        return self.antecedents.n_rules
+
+    @property
+    def n_outputs(self) -> int:
+        return self.consequents.n_outputs
+
+    @property
+    def order(self) -> int:
+        return self.consequents.order
+
+    @property
+    def tnorm(self) -> str:
+        return self.antecedents.tnorm
+
+    def reset_parameters(self) -> None:
+        """Draw new starting values from torch's global generator, as torch's own layers do."""
+        self.antecedents.reset_parameters()
+        self.consequents.reset_parameters()
+
+    def _checked(self, x: Tensor) -> Tensor:
+        return check_batch(x, self.n_features, self.antecedents.raw_centers)
+
+
+class T1FLS(_FLS):
+    """Type-1 Takagi-Sugeno-Kang fuzzy system with Gaussian sets.
+
+    ``y = Σ_p f_p(x) y_p(x) / Σ_p f_p(x)``, with ``f_p`` the product (or geometric mean) of Gaussian grades and ``y_p`` a
+    linear or constant function of x.
+
+    Parameters
+    ----------
+    n_features : int
+    n_outputs : int
+    n_rules : int
+    order : {0, 1}
+        Constant or linear consequents.
+    tnorm : {"product", "htsk"}
+        Product of the grades (the paper) or their geometric mean (for many inputs).
+    parameterization : {"ordered", "paper"}
+        Free parameter of a width: its logarithm, or the width itself.
+    device, dtype
+        As in torch's own layers.
+
+    Shape
+    -----
+    Input x (batch, features); output y (batch, outputs).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from deepfls.nn import T1FLS
+    >>> system = T1FLS(4, 2, n_rules=5)
+    >>> system(torch.randn(8, 4)).shape
+    torch.Size([8, 2])
+    >>> system.sigmas = 0.5
+    >>> bool((system.sigmas == 0.5).all())
+    True
+    """
+
+    sigmas = _forwarded("antecedents", "sigmas", "Widths of the sets, (rules, features), positive.")
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int = 1,
+        *,
+        n_rules: int = 10,
+        order: int = 1,
+        tnorm: str = "product",
+        parameterization: str = "ordered",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.antecedents: T1Antecedents = T1Antecedents(
+            n_features, n_rules, tnorm=tnorm, parameterization=parameterization, device=device, dtype=dtype
+        )
+        self.consequents = TSKConsequents(n_features, n_outputs, n_rules, order=order, device=device, dtype=dtype)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self._checked(x)
+        return weighted_average(self.antecedents(x), self.consequents(x))
+
+    def firing(self, x: Tensor) -> Tensor:
+        """Firing relative to the strongest rule of each sample, (batch, rules)."""
+        return relative_firing(self.antecedents(self._checked(x)))
+
+
+class IT2FLS(_FLS):
+    """Interval Type-2 Takagi-Sugeno-Kang fuzzy system with Gaussian sets.
+
+    Every rule fires with an interval ``[f̲_p(x), f̄_p(x)]``; the outputs that weights from these intervals can produce
+    form the type-reduced set ``[y_left, y_right]``, found exactly by Karnik-Mendel type reduction.
+
+    Parameters
+    ----------
+    n_features : int
+    n_outputs : int
+    n_rules : int
+    order : {0, 1}
+        Constant or linear consequents.
+    uncertainty : {"h", "s", "hs"}
+        What the footprint of the sets comes from: an uncertain height, an uncertain width, or both.
+    type_reduction : {"km", "nt", "bmm", "sm"}
+        How the crisp output is formed; see :func:`deepfls.functional.type_reduce`.
+    algorithm : {"auto", "newton", "sort", "enumerate", "iterative"}
+        How the end points are found; see :func:`deepfls.functional.karnik_mendel`.
+    tnorm : {"product", "htsk"}
+        Product of the grades (the paper) or their geometric mean (for many inputs).
+    parameterization : {"ordered", "paper"}
+        "ordered": σ̄ = e^raw and σ̲ a share of it. "paper": σ' ± |Δ|, with its crossing of zero closed.
+    device, dtype
+        As in torch's own layers.
+
+    Shape
+    -----
+    Input x (batch, features); output y (batch, outputs). :meth:`reduce` gives (y_left, y_right, y), each (batch, outputs).
+
+    Examples
+    --------
+    >>> import torch
+    >>> from deepfls.nn import IT2FLS
+    >>> system = IT2FLS(4, n_rules=5)
+    >>> y_left, y_right, y = system.reduce(torch.randn(8, 4))
+    >>> bool(((y_left <= y) & (y <= y_right)).all())
+    True
+    """
+
+    lower_sigmas = _forwarded("antecedents", "lower_sigmas", "Widths of the lower sets, (rules, features).")
+    upper_sigmas = _forwarded("antecedents", "upper_sigmas", "Widths of the upper sets, (rules, features).")
+    raw_mix: nn.Parameter | None
+
+    heights = _forwarded("antecedents", "heights", "Heights of the lower sets, (rules, features), in (0, 1].")
+
+    def __init__(
+        self,
+        n_features: int,
+        n_outputs: int = 1,
+        *,
+        n_rules: int = 10,
+        order: int = 1,
+        uncertainty: str = "hs",
+        type_reduction: str = "km",
+        algorithm: str = "auto",
+        tnorm: str = "product",
+        parameterization: str = "ordered",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.type_reduction = check_option("type_reduction", type_reduction, tuple(REDUCTIONS))
+        self.algorithm = check_option("algorithm", algorithm, ("auto", *ALGORITHMS))
+        self.antecedents: IT2Antecedents = IT2Antecedents(
+            n_features,
+            n_rules,
+            uncertainty=uncertainty,
+            tnorm=tnorm,
+            parameterization=parameterization,
+            device=device,
+            dtype=dtype,
+        )
+        self.consequents = TSKConsequents(n_features, n_outputs, n_rules, order=order, device=device, dtype=dtype)
+        # α = ½ at the start, where "bmm" equals "sm".
+        raw_mix = nn.Parameter(torch.zeros(n_outputs, device=device, dtype=dtype)) if type_reduction == "bmm" else None
+        self.register_parameter("raw_mix", raw_mix)
+
+    @property
+    def uncertainty(self) -> str:
+        return self.antecedents.uncertainty
+
+    @property
+    def mix(self) -> Tensor | None:
+        """α of the "bmm" reduction, (outputs,), in (0, 1); None for the others."""
+        return None if self.raw_mix is None else torch.sigmoid(self.raw_mix)
+
+    @mix.setter
+    def mix(self, value: Any) -> None:
+        check_option("type_reduction of a system whose mix is set", self.type_reduction, ("bmm",))
+        assert self.raw_mix is not None
+        value = check_assigned_values("mix", value, self.raw_mix)
+        eps = torch.finfo(value.dtype).eps
+        check_range_values("mix", value, eps, 1.0 - eps)
+        with torch.no_grad():
+            self.raw_mix.copy_(value.logit())
+
+    def set_sigmas(self, lower: Any, upper: Any) -> None:
+        """Set both widths together: ``lower <= upper``, and equal where only the height is uncertain."""
+        self.antecedents.set_sigmas(lower, upper)
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        if self.raw_mix is not None:
+            nn.init.zeros_(self.raw_mix)
+
+    def forward(self, x: Tensor) -> Tensor:
+        log_lower, log_upper = self.antecedents(self._checked(x))
+        return self._crisp(log_lower, log_upper, self.consequents(x))
+
+    def _crisp(self, log_lower: Tensor, log_upper: Tensor, consequents: Tensor) -> Tensor:
+        return type_reduce(log_lower, log_upper, consequents, self.type_reduction, mix=self.mix, algorithm=self.algorithm)
+
+    def reduce(self, x: Tensor) -> ReducedOutput:
+        """The exact type-reduced set and the crisp output.
+
+        The ends are those of the Karnik-Mendel set whatever the ``type_reduction``, which only decides the crisp output.
+        For every method that lies within the set.
+
+        Returns
+        -------
+        ReducedOutput
+            Named tuple (y_left, y_right, y), each (batch, outputs).
+        """
+        log_lower, log_upper = self.antecedents(self._checked(x))
+        consequents = self.consequents(x)
+        y_left, y_right = type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
+        if self.type_reduction == "km":
+            return ReducedOutput(y_left, y_right, 0.5 * (y_left + y_right))
+        y = self._crisp(log_lower, log_upper, consequents)
+        # In exact arithmetic it is inside already; this only takes back the last ulp.
+        return ReducedOutput(y_left, y_right, torch.minimum(torch.maximum(y, y_left), y_right))
+
+    def firing(self, x: Tensor) -> IntervalFiring:
+        """Lower and upper firing relative to the largest upper firing of each sample, each (batch, rules)."""
+        return relative_interval_firing(*self.antecedents(self._checked(x)))
+
+    def extra_repr(self) -> str:
+        return f"type_reduction={self.type_reduction!r}, algorithm={self.algorithm!r}"

@@ -1,0 +1,84 @@
+"""Imports go down the floors of the house, never up. The order is the one of the README's map."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import deepfls
+
+PACKAGE = Path(deepfls.__file__).parent
+
+# Bottom to top. A file imports only from entries listed before its own; an entry that is a folder orders its own files.
+ORDER = [
+    "_checks",
+    "functional.memberships",
+    "functional.firing",
+    "functional.consequents",
+    "functional._km_cpu",
+    "functional.karnik_mendel",
+    "functional.reduction",
+    "functional.losses",
+    "functional",
+    "nn.constraints",
+    "nn.antecedents",
+    "nn.consequents",
+    "nn.systems",
+    "nn",
+    "initialize",
+    "metrics",
+    "",
+]
+
+
+def module_name(path: Path) -> str:
+    parts = list(path.relative_to(PACKAGE).with_suffix("").parts)
+    if parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Names of this package's modules that a file imports, anywhere in it, including inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path.name} line {node.lineno}: imports are absolute"
+            base = node.module or ""
+            candidates = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            candidates = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in candidates:
+            inside = name.removeprefix("deepfls").lstrip(".")
+            if name.split(".")[0] == "deepfls" and inside in ORDER and inside:
+                found.add(inside)
+    return found
+
+
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=[module_name(p) or "deepfls" for p in FILES])
+def test_file_imports_only_from_below(path: Path) -> None:
+    name = module_name(path)
+    assert name in ORDER, f"{name} has no place on the floors: add it to ORDER where it belongs"
+    place = ORDER.index(name)
+    # A folder's own name stands for its __init__, which may be reached through any of its files.
+    upward = {other for other in imported_modules(path) if ORDER.index(other) >= place and not name.startswith(f"{other}.")}
+    assert not upward, f"{name} imports upward from {sorted(upward)}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=[module_name(p) or "deepfls" for p in FILES])
+def test_file_stays_readable_in_one_sitting(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
+
+
+def test_functional_floor_holds_no_modules() -> None:
+    for path in (PACKAGE / "functional").glob("*.py"):
+        source = path.read_text(encoding="utf-8")
+        assert "nn.Module" not in source
+        assert "nn.Parameter" not in source
