@@ -1,4 +1,4 @@
-"""Imports go down the floors of the house, never up. The order is the one of the README's map."""
+"""Imports go down the floors of the house, never up. CONTRIBUTING.md has the map."""
 
 from __future__ import annotations
 

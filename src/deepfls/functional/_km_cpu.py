@@ -19,6 +19,9 @@ from numba import njit
 # by zero gives NaN as in NumPy instead of raising.
 _OPTIONS: Any = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
 
+# Rounding of an end point, relative to the sum of the consequents' magnitudes.
+_TOLERANCE = 4.0 * np.finfo(np.float64).eps
+
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile on first call and keep the machine code on disk, or only in memory where nothing can be written."""
@@ -29,39 +32,49 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @_compiled
-def _sums(y, low, up, left, right):
-    """Numerator and denominator at the switch points of both ends. Loads come before choices, so that they vectorise."""
-    left_numerator = 0.0
-    left_denominator = 0.0
-    right_numerator = 0.0
-    right_denominator = 0.0
+def _residuals(y, low, up, left, right):
+    """Σ w (y_p - end) and Σ w for both ends. Loads come before choices, so that the loop vectorises.
+
+    A rule at an end itself adds nothing to the residual. It weighs what it will weigh once the end has moved on.
+    """
+    left_residual = 0.0
+    left_sum = 0.0
+    right_residual = 0.0
+    right_sum = 0.0
     for p in range(y.shape[0]):
         value = y[p]
         f_low = low[p]
         f_up = up[p]
-        left_weight = f_up if value <= left else f_low
-        right_weight = f_up if value >= right else f_low
-        left_numerator += left_weight * value
-        left_denominator += left_weight
-        right_numerator += right_weight * value
-        right_denominator += right_weight
-    return left_numerator, left_denominator, right_numerator, right_denominator
+        left_weight = f_up if value < left else f_low
+        right_weight = f_up if value > right else f_low
+        left_residual += left_weight * (value - left)
+        left_sum += left_weight
+        right_residual += right_weight * (value - right)
+        right_sum += right_weight
+    return left_residual, left_sum, right_residual, right_sum
 
 
 @_compiled
 def _row_end_points(y, low, up):
     """Both end points of one sample and output.
 
-    The sweeps start from an attainable mean, so the left end only ever moves down and the right end only up. They stop on
-    "no longer moves that way" rather than on "same switch point", which ties and rounding can alternate for ever.
+    An end is the zero of its residual, and a sweep is a step of Newton's method on it. The sweeps start from an attainable
+    mean, so the left end only ever moves down and the right end only up. They stop on "no longer moves that way" rather
+    than on "same switch point", which ties and rounding can alternate for ever. Residuals, not quotients of sums: a heavy
+    rule would hide a light one in the quotient, and the sweeps would stop on the heavy one's consequent.
     """
-    numerator, denominator, _, _ = _sums(y, up, up, 0.0, 0.0)
+    numerator = 0.0
+    denominator = 0.0
+    for p in range(y.shape[0]):
+        numerator += up[p] * y[p]
+        denominator += up[p]
     left = numerator / denominator
     right = left
-    for _ in range(y.shape[0] + 2):
-        left_numerator, left_denominator, right_numerator, right_denominator = _sums(y, low, up, left, right)
-        new_left = left_numerator / left_denominator
-        new_right = right_numerator / right_denominator
+    for _ in range(2 * y.shape[0] + 4):  # rules + 1 in exact arithmetic; rounding may split a step
+        left_residual, left_sum, right_residual, right_sum = _residuals(y, low, up, left, right)
+        # Where nothing weighs on a side, 0 / 0 compares false and the end stays.
+        new_left = left + left_residual / left_sum
+        new_right = right + right_residual / right_sum
         moved = False
         if new_left < left:
             left = new_left
@@ -71,17 +84,6 @@ def _row_end_points(y, low, up):
             moved = True
         if not moved:
             break
-    # Without lower firing an end is the outermost consequent that fires. Rounding may have left it just outside, where
-    # nothing fires and the gradient would divide by zero.
-    if not (left_denominator > 0.0 and right_denominator > 0.0):
-        smallest = np.inf
-        largest = -np.inf
-        for p in range(y.shape[0]):
-            if up[p] > 0.0:
-                smallest = min(smallest, y[p])
-                largest = max(largest, y[p])
-        left = max(left, smallest)
-        right = min(right, largest)
     # A set of no width may come out inverted by an ulp.
     return min(left, right), max(left, right)
 
@@ -127,17 +129,29 @@ def end_point_gradients(
         for output in range(n_outputs):
             for p in range(n_rules):
                 y[p] = consequents[row, p, output]
-            left = np.float64(y_left[row, output])
-            right = np.float64(y_right[row, output])
-            _, left_sum, _, right_sum = _sums(y, low, up, left, right)
+            # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there
+            # is, and taking it for a rule beyond the end would divide by what is left.
+            magnitude = 0.0
+            for p in range(n_rules):
+                magnitude += abs(y[p])
+            left = y_left[row, output] + _TOLERANCE * magnitude
+            right = y_right[row, output] - _TOLERANCE * magnitude
+            left_sum = 0.0
+            right_sum = 0.0
+            for p in range(n_rules):
+                value = y[p]
+                f_low = low[p]
+                f_up = up[p]
+                left_sum += f_up if value <= left else f_low
+                right_sum += f_up if value >= right else f_low
             left_scale = grad_left[row, output] / left_sum
             right_scale = grad_right[row, output] / right_sum
             for p in range(n_rules):
                 value = y[p]
                 f_low = low[p]
                 f_up = up[p]
-                by_left = left_scale * (value - left)
-                by_right = right_scale * (value - right)
+                by_left = left_scale * (value - y_left[row, output])
+                by_right = right_scale * (value - y_right[row, output])
                 left_up = value <= left
                 right_up = value >= right
                 to_upper[p] += (by_left if left_up else 0.0) + (by_right if right_up else 0.0)

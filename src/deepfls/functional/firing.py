@@ -21,9 +21,10 @@ from deepfls._checks import check_antecedents, check_option
 
 TNORMS = ("product", "htsk")
 
-# Firing further than this below a sample's largest is held at e^-60 (float32) or e^-600 (float64) of it. Far below what
-# the output can resolve, yet large enough that neither the firing nor a gradient divided by it leaves the normal numbers:
-# denormals make elementwise work ten times slower, and overflow ends in NaN.
+# Firing further than this below a sample's largest is held at e^-60 (float32) or e^-600 (float64) of it, so that neither
+# the firing nor a gradient divided by it leaves the normal numbers: denormals make elementwise work ten times slower, and
+# overflow ends in NaN. A weighted average cannot resolve such firing. An end point can where all lower firing has shrunk
+# that far, which takes the product of a hundred heights: docs/maths.md says what it means there, and "htsk" avoids it.
 _LOG_FLOOR = {torch.float64: -600.0, torch.float32: -60.0, torch.bfloat16: -60.0, torch.float16: -9.0}
 
 

@@ -8,8 +8,9 @@ At the optimum every w_p sits at an end of its interval: at y_left the rules wit
 y_right the reverse. Four algorithms find the same switch points:
 
 newton
-    y <- Σ w(y) y_p / Σ w(y) is Newton's method on a piecewise-linear, monotone function: it moves one way and ends after 2
-    to 6 sweeps over the rules, without sorting them. Compiled row by row on the CPU, tensor sweeps elsewhere.
+    y <- y + Σ w(y) (y_p - y) / Σ w(y) is Newton's method on a piecewise-linear, monotone function: it moves one way and
+    ends after few sweeps over the rules (2 to 6 as a rule), without sorting them. Compiled row by row on the CPU, tensor
+    sweeps elsewhere.
 sort
     Order the rules by consequent and take the best of the P + 1 switch points from two-sided cumulative sums. Plain tensor
     operations of fixed number: for torch.compile, export, vmap and other devices.
@@ -147,8 +148,10 @@ def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: Ty
     end point.
     """
     low, up = lower.unsqueeze(-1), upper.unsqueeze(-1)
-    left_weights = torch.where(consequents <= ends.y_left.unsqueeze(1), up, low)
-    right_weights = torch.where(consequents >= ends.y_right.unsqueeze(1), up, low)
+    # A rule whose consequent is an end up to rounding is on the inner side of it; see the row kernel.
+    tolerance = 8.0 * torch.finfo(consequents.dtype).eps * consequents.detach().abs().amax(dim=1)
+    left_weights = torch.where(consequents <= (ends.y_left + tolerance).unsqueeze(1), up, low)
+    right_weights = torch.where(consequents >= (ends.y_right - tolerance).unsqueeze(1), up, low)
     y_left = (left_weights * consequents).sum(dim=1) / left_weights.sum(dim=1)
     y_right = (right_weights * consequents).sum(dim=1) / right_weights.sum(dim=1)
     return TypeReducedSet(torch.minimum(y_left, y_right), y_right)
@@ -178,12 +181,13 @@ def _newton_sweeps(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeRed
     low, up = lower.unsqueeze(-1), upper.unsqueeze(-1)
     start = (up * consequents).sum(dim=1) / up.sum(dim=1)
     y_left, y_right = start, start
-    for _ in range(consequents.shape[1] + 2):
-        left_weights = torch.where(consequents <= y_left.unsqueeze(1), up, low)
-        right_weights = torch.where(consequents >= y_right.unsqueeze(1), up, low)
-        new_left = (left_weights * consequents).sum(dim=1) / left_weights.sum(dim=1)
-        new_right = (right_weights * consequents).sum(dim=1) / right_weights.sum(dim=1)
-        # Comparisons with NaN (nothing fires on this side of a rounded end) are false: such rows stay where they are.
+    for _ in range(2 * consequents.shape[1] + 4):
+        from_left, from_right = consequents - y_left.unsqueeze(1), consequents - y_right.unsqueeze(1)
+        left_weights = torch.where(from_left < 0, up, low)
+        right_weights = torch.where(from_right > 0, up, low)
+        new_left = y_left + (left_weights * from_left).sum(dim=1) / left_weights.sum(dim=1)
+        new_right = y_right + (right_weights * from_right).sum(dim=1) / right_weights.sum(dim=1)
+        # Comparisons with NaN (nothing weighs on this side of an end) are false: such rows stay where they are.
         if not ((new_left < y_left) | (new_right > y_right)).any():
             break
         y_left = torch.where(new_left < y_left, new_left, y_left)
@@ -267,13 +271,14 @@ def _classic_left_end(y: np.ndarray, low: np.ndarray, up: np.ndarray) -> float:
     """Karnik and Mendel's iteration for rules in ascending order: guess y, find its switch point, average again."""
     weights = 0.5 * (low + up)
     end = weights.dot(y) / weights.sum()
-    for _ in range(len(y) + 2):
-        switch = y.searchsorted(end, side="right")
+    for _ in range(2 * len(y) + 4):
+        switch = y.searchsorted(end)
         weights = np.concatenate((up[:switch], low[switch:]))
         total = weights.sum()
         if not total > 0.0:
             break
-        mean = weights.dot(y) / total
+        # The average as a step from the guess: one heavy rule would hide the others in the plain quotient.
+        mean = end + weights.dot(y - end) / total
         if not mean < end:
             break
         end = mean

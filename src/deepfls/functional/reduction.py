@@ -114,7 +114,7 @@ def type_reduce(
     Returns
     -------
     Tensor, shape (batch, outputs)
-        Within the type-reduced set, whatever the method: each is a mean with weights from [f̲, f̄].
+        Within the exact type-reduced set, whatever the method: each is a mean with weights from [f̲, f̄].
     """
     check_rule_tensors(consequents, log_lower=log_lower, log_upper=log_upper)
     check_option("method", method, tuple(REDUCTIONS))

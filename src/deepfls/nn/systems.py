@@ -270,7 +270,7 @@ class IT2FLS(_FLS):
         if self.type_reduction == "km":
             return ReducedOutput(y_left, y_right, 0.5 * (y_left + y_right))
         y = self._crisp(log_lower, log_upper, consequents)
-        # In exact arithmetic it is inside already; this only takes back the last ulp.
+        # Inside already, but for rounding and for firing below the floor of relative_firing.
         return ReducedOutput(y_left, y_right, torch.minimum(torch.maximum(y, y_left), y_right))
 
     def firing(self, x: Tensor) -> IntervalFiring:
