@@ -6,12 +6,14 @@ training step; those that read tensor values carry ``values`` in their name and 
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,6 +32,18 @@ def check_option(name: str, value: Any, options: Sequence[str]) -> str:
         hint = did_you_mean(value, options)
         raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
     return value
+
+
+def check_options_of(name: str, owner: str, options: Any, known: Sequence[str]) -> None:
+    """Require a mapping whose keys ``owner`` takes."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"{name} must be a dictionary, got {options!r}.")
+    for key in options:
+        if key not in known:
+            takes = ", ".join(map(repr, known)) or "none"
+            raise ValueError(
+                f"{name} has {key!r}, which {owner} does not take (it takes {takes}).{did_you_mean(key, known)}"
+            )
 
 
 def check_count(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
@@ -238,3 +252,82 @@ def check_enumerable(n_rules: int, n_outputs: int, batch: int, itemsize: int, li
             f"algorithm='enumerate' takes at most {limit} rules, got {n_rules}: 2^{n_rules} candidates for {batch} samples "
             f"would need {gigabytes:,.0f} GB; use algorithm='auto'."
         )
+
+
+def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return two arrays of the same shape, not empty."""
+    (first_name, first), (second_name, second) = ((name, np.asarray(value)) for name, value in arrays.items())
+    if first.shape != second.shape:
+        raise ValueError(f"{second_name} must have the shape of {first_name}, {first.shape}, got {second.shape}.")
+    if first.size == 0:
+        raise ValueError(f"{first_name} must have at least one value, got shape {first.shape}.")
+    return first, second
+
+
+def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
+    """Require finite numbers in a table (rows, columns) or a vector, naming the first offender. Reads values."""
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    value = values[at]
+    got = "NaN" if np.isnan(value) else ("inf" if value > 0 else "-inf")
+    where = f"row {at[0]}"
+    if len(at) > 1:
+        where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
+    raise ValueError(f"{name} must be finite, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+
+
+def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
+    """Return targets as float64, (rows,) or (rows, outputs)."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None.")
+    values = np.asarray(y)
+    if values.dtype.kind == "c":
+        raise ValueError("y must hold real numbers, got: Complex data not supported.")
+    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
+        raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"y must hold numbers, got text ({error}); FLSClassifier learns classes.") from None
+
+
+def check_same_length(x: Any, y: Any) -> None:
+    """Require as many targets as rows."""
+    if len(x) != len(y):
+        raise ValueError(f"X and y must have the same number of rows, got {len(x)} and {len(y)}.")
+
+
+def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Require that a warm start continues the system it finds."""
+    for name, value in now.items():
+        if before[name] != value:
+            raise ValueError(
+                f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
+            )
+
+
+@contextlib.contextmanager
+def name_text_columns(table: Any) -> Iterator[None]:
+    """Where text stands in a table of numbers, an error that names the columns."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        names = list(getattr(table, "column_names", getattr(table, "columns", [])))
+        text = [str(name) for name in names if _holds_text(table[name])]
+        which = f"columns {', '.join(map(repr, text))}" if text else str(error).removeprefix("could not convert ")
+        raise ValueError(f"X must hold numbers only, got text ({which}); encode or drop it.") from None
+
+
+def _holds_text(column: Any) -> bool:
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        return False
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False

@@ -1,0 +1,1 @@
+"""Data on its way in: scaling, tables, named sets."""

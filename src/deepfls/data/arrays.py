@@ -1,0 +1,48 @@
+"""Training samples as arrays in memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Up to here equal rows are merged; sorting larger tables would cost more than the exactness is worth.
+MERGED_ROWS = 20_000
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Inputs (rows, features), targets (rows, outputs) and weights (rows,) with mean 1, or None where all are 1."""
+
+    x: Array
+    y: Array
+    weight: Array | None
+
+    def take(self, rows: Array) -> Samples:
+        return Samples(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.x)
+
+
+def weighted_samples(x: Array, y: Array, weight: Array | None) -> Samples:
+    """Samples in an order of their own, equal ones merged into one of their joint weight.
+
+    A row of weight k is then exactly k equal rows, and the order in which rows arrive does not matter: both hold to
+    the last bit rather than on average. Beyond :data:`MERGED_ROWS` rows the samples stay as they are.
+    """
+    if weight is not None:
+        kept = weight > 0
+        x, y, weight = x[kept], y[kept], weight[kept]
+    if len(x) <= MERGED_ROWS:
+        joined = np.concatenate([x, y], axis=1)
+        _, first, inverse = np.unique(joined, axis=0, return_index=True, return_inverse=True)
+        weight = np.bincount(inverse.ravel(), weights=weight, minlength=len(first)).astype(np.float64)
+        x, y = x[first], y[first]
+    if weight is None or np.all(weight == weight[0]):
+        return Samples(x, y, None)
+    return Samples(x, y, weight / weight.mean())

@@ -1,0 +1,280 @@
+"""FLSRegressor and FLSClassifier: fuzzy systems as scikit-learn estimators."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from deepfls._checks import check_finite_table, check_number_targets, check_same_length
+from deepfls.learner import Array, FLSEstimator
+from deepfls.model_file import ModelFileError, read_model
+
+_SETTINGS = """
+    Parameters
+    ----------
+    kind : {"it2", "t1"}
+        Interval Type-2 or Type-1 sets.
+    n_rules : int
+    order : {1, 0}
+        Linear or constant consequents.
+    uncertainty : {"hs", "h", "s"}
+        What is uncertain in an IT2 set: height and width, height, or width. Ignored for "t1".
+    type_reduction : {"km", "nt", "bmm", "sm"}
+        How the crisp output of an IT2 system is formed. Ignored for "t1".
+    tnorm : {"auto", "htsk", "product"}
+        Geometric mean of the grades of a rule, or their product (the paper). "auto" is "htsk".
+    loss : {loss}
+    loss_options : dict, optional
+        Options of the loss: ``quantile`` of "pinball", ``delta`` of "huber".
+    optimizer : str or torch.optim class
+        Any of torch's, by name in any case or as a class.
+    optimizer_options : dict, optional
+    learning_rate : float
+        The peak where the schedule moves it.
+    schedule : {"onecycle", "cosine", "constant"}
+    weight_decay : float
+        Decoupled decay of the consequents, whatever the optimiser.
+    gradient_clip : float, optional
+        Largest norm of a gradient.
+    epochs : int
+    batch_size : int or "auto"
+        "auto": about thirteen batches to the epoch, a power of two from 32 to 4,096.
+    centers : {"kmeans", "kmeans-per-input", "grid"}
+        Where the sets start: joint k-means, k-means of each input (the paper), or evenly over the range.
+    consequents : {"ridge", "random"}
+        How the consequents start: ridge regression on the normalised firing, or small random values (the paper).
+    width : float
+        Starting widths of the sets, in standard deviations of their input.
+    ridge : float
+        Penalty of the ridge start, per row.
+    scaling : {"standard", "none"}
+        Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
+    validation_fraction : float
+        Share of the rows held out to watch for early stopping; used only with ``patience``.
+    patience : int, optional
+        Epochs without a better validation loss before training stops and the best parameters are restored.
+    warm_start : bool
+        Whether another ``fit`` goes on from the fitted system.
+    random_state : int, RandomState or None
+    device : str
+        "auto" takes a CUDA device where there is one.
+    dtype : {"float32", "float64"}
+        Precision of the training. Predictions are always computed in float64.
+    verbose : int
+        1 shows a progress bar on standard error.
+
+    Attributes
+    ----------
+    system_ : T1FLS or IT2FLS
+        The trained system, a torch module in scaled units, in float64.
+    history_ : list of dict
+        One row per epoch: epoch, loss, learning_rate, seconds, and validation_loss with ``patience``.
+    stopped_by_ : str
+        "epochs", "patience", "interrupt" or "divergence".
+    n_epochs_ : int
+        Epochs trained, all warm starts together.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names that are strings.
+    x_scaling_, y_scaling_ : Scaling
+        The affine maps between the units of the data and those of the system.
+"""
+
+
+class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for one or several targets.
+{_SETTINGS.replace("{loss}", '{"l2", "l1", "huber", "log-cosh", "pinball"} or callable')}
+    Notes
+    -----
+    Rows of equal inputs and targets are merged before training (up to 20,000 rows), so a sample weight of k is exactly k
+    equal rows, and the order of the rows does not matter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor
+    >>> X = np.linspace(-3, 3, 200).reshape(-1, 1)
+    >>> model = FLSRegressor(n_rules=5, epochs=30, random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[1.5]])[0] - 0.997) < 0.05)
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLSRegressor:
+        """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs).
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features)
+            Numbers; NaN is an error. Names of columns are kept and checked in predictions.
+        y : array or frame, shape (rows,) or (rows, outputs)
+        sample_weight : array, shape (rows,), optional
+
+        Returns
+        -------
+        FLSRegressor
+            Itself.
+        """
+        x = self._validated_x(X, reset=True)
+        targets = check_number_targets(y)
+        check_same_length(x, targets)
+        check_finite_table("y", targets)
+        self._fit_arrays(x, targets.reshape(len(targets), -1), sample_weight, target_scaling="standard")
+        self._single_target_ = targets.ndim == 1
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predictions in the units of y: (rows,) where y was a vector, else (rows, outputs)."""
+        outputs = self._raw_outputs(X)
+        y = self.y_scaling_.invert(outputs)
+        return y[:, 0] if self._single_target_ else y
+
+    def _own_description(self) -> dict[str, Any]:
+        return {"single_target": self._single_target_}
+
+    def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
+        super()._restore(description, tensors)
+        self._single_target_ = bool(description["single_target"])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for two or more classes.
+
+    The system has one output per class; their softmax are the probabilities.
+{_SETTINGS.replace("{loss}", '"cross-entropy" or callable')}
+    classes_ : ndarray
+        The classes, in the order of the probabilities.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSClassifier
+    >>> X = np.linspace(-1, 1, 100).reshape(-1, 1)
+    >>> model = FLSClassifier(n_rules=3, epochs=20, random_state=0).fit(X, np.where(X[:, 0] > 0, "up", "down"))
+    >>> str(model.predict([[0.5]])[0])
+    'up'
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str = "it2",
+        n_rules: int = 10,
+        order: int = 1,
+        uncertainty: str = "hs",
+        type_reduction: str = "km",
+        tnorm: str = "auto",
+        loss: str | Callable[..., torch.Tensor] = "cross-entropy",
+        loss_options: Mapping[str, Any] | None = None,
+        optimizer: str | type[torch.optim.Optimizer] = "adam",
+        optimizer_options: Mapping[str, Any] | None = None,
+        learning_rate: float = 0.02,
+        schedule: str = "onecycle",
+        weight_decay: float = 0.1,
+        gradient_clip: float | None = None,
+        epochs: int = 200,
+        batch_size: int | str = "auto",
+        centers: str = "kmeans",
+        consequents: str = "ridge",
+        width: float = 1.0,
+        ridge: float = 1e-4,
+        scaling: str = "standard",
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        verbose: int = 0,
+    ) -> None:
+        # Spelled out again because scikit-learn reads the settings off this signature, and the loss has another default.
+        given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        super().__init__(**given)
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLSClassifier:
+        """Learn from rows X (rows, features) and classes y (rows,).
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features)
+            Numbers; NaN is an error. Names of columns are kept and checked in predictions.
+        y : array, shape (rows,)
+            Classes: text, integers or booleans.
+        sample_weight : array, shape (rows,), optional
+
+        Returns
+        -------
+        FLSClassifier
+            Itself.
+        """
+        x = self._validated_x(X, reset=True)
+        labels = column_or_1d(y, warn=True)
+        check_same_length(x, labels)
+        if labels.dtype.kind == "f":
+            check_finite_table("y", labels)
+        check_classification_targets(labels)
+        classes, index = np.unique(labels, return_inverse=True)
+        # The ridge start aims at logits of +2 for the class and -2 / (classes - 1) for the others.
+        logits = 2.0 * (np.eye(len(classes)) * len(classes) - 1.0) / max(len(classes) - 1, 1)
+        targets = index.reshape(-1, 1).astype(np.float64)
+        self._fit_arrays(x, targets, sample_weight, target_scaling="none", start_targets=logits)
+        self.classes_ = classes
+        return self
+
+    def predict_proba(self, X: Any) -> Array:
+        """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
+        logits = self._raw_outputs(X)
+        logits = logits - logits.max(axis=1, keepdims=True)
+        odds = np.exp(logits)
+        return odds / odds.sum(axis=1, keepdims=True)
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row, (rows,)."""
+        outputs = self._raw_outputs(X)
+        return self.classes_[outputs.argmax(axis=1)]
+
+    def _own_description(self) -> dict[str, Any]:
+        return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.kind}
+
+    def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
+        super()._restore(description, tensors)
+        classes = description["classes"]
+        kind = description["classes_dtype"]
+        self.classes_ = np.array(classes, dtype=object if kind == "O" else None)
+
+
+_CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
+
+
+def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
+    """Read a model file written by ``save``.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    FLSRegressor or FLSClassifier
+        Fitted, with the settings it was trained with; those that are no plain values (a callable loss) are the defaults.
+    """
+    description, tensors = read_model(path)
+    try:
+        cls = _CLASSES[description["class"]]
+        known = cls().get_params()
+        estimator = cls(**{name: value for name, value in description["settings"].items() if name in known})
+        estimator._restore(description, tensors)
+    except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
+        raise ModelFileError(f"{str(path)!r} is damaged: its parts do not fit together ({error}).") from error
+    return estimator

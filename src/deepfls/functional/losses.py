@@ -1,0 +1,69 @@
+"""Losses, each a pure function ``loss(y, target) -> (batch, outputs)`` before any averaging.
+
+Losses of one entry per output let sample weights and several targets be handled once, in the training loop. Cross-entropy
+has one entry per sample, because a class is one target over all outputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from deepfls._checks import check_number
+
+Loss = Callable[..., Tensor]
+
+
+def l1(y: Tensor, target: Tensor) -> Tensor:
+    """Absolute error ``|y - t|``."""
+    return (y - target).abs()
+
+
+def l2(y: Tensor, target: Tensor) -> Tensor:
+    """Squared error ``(y - t)²``."""
+    return (y - target).square()
+
+
+def huber(y: Tensor, target: Tensor, delta: float = 1.0) -> Tensor:
+    """Squared near zero, linear beyond ``delta``: ``½ e²`` or ``δ (|e| - ½ δ)``."""
+    check_number("delta", delta, above=0.0)
+    return functional.huber_loss(y, target, reduction="none", delta=delta)
+
+
+def log_cosh(y: Tensor, target: Tensor) -> Tensor:
+    """``log cosh(y - t)``, smooth everywhere, in the form that does not overflow."""
+    error = (y - target).abs()
+    return error + functional.softplus(-2.0 * error) - math.log(2.0)
+
+
+def pinball(y: Tensor, target: Tensor, quantile: float = 0.5) -> Tensor:
+    """Tilted absolute error, smallest in expectation where y is the ``quantile`` of the target.
+
+    Examples
+    --------
+    >>> import torch
+    >>> pinball(torch.tensor([[0.0]]), torch.tensor([[1.0]]), quantile=0.75).item()
+    0.75
+    """
+    check_number("quantile", quantile, above=0.0, below=1.0)
+    error = target - y
+    return torch.maximum(quantile * error, (quantile - 1.0) * error)
+
+
+def cross_entropy(y: Tensor, target: Tensor) -> Tensor:
+    """``-log softmax(y)[class]`` for outputs (batch, classes) and class indices (batch, 1); result (batch, 1)."""
+    return functional.cross_entropy(y, target[:, 0].long(), reduction="none").unsqueeze(1)
+
+
+LOSSES: dict[str, Loss] = {
+    "l1": l1,
+    "l2": l2,
+    "huber": huber,
+    "log-cosh": log_cosh,
+    "pinball": pinball,
+    "cross-entropy": cross_entropy,
+}

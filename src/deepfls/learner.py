@@ -1,0 +1,339 @@
+"""What the two estimators share: settings, the way from arrays to a trained system and back to numbers, files."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from deepfls._checks import (
+    check_count,
+    check_finite_table,
+    check_number,
+    check_option,
+    check_unchanged,
+    name_text_columns,
+)
+from deepfls.data.arrays import Samples, weighted_samples
+from deepfls.data.scaling import Scaling
+from deepfls.initialize import initialize_system
+from deepfls.model_file import write_model
+from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.train.config import TrainConfig
+from deepfls.train.loop import Rows, train
+from deepfls.train.progress import TrainingBar
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+KINDS = ("t1", "it2")
+SCALINGS = ("standard", "none")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+# Rows that pass through a system at a time in predictions.
+_PREDICTION_CHUNK = 16_384
+# From this number of inputs on, the product of grades loses its meaning and "auto" takes their geometric mean.
+_HTSK_FROM = 1
+
+
+class FiringStrengths(NamedTuple):
+    """Lower and upper firing strength of every rule, each (rows, rules); equal for Type-1 systems."""
+
+    lower: Array
+    upper: Array
+
+
+class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+    """Base of FLSRegressor and FLSClassifier, which document the settings."""
+
+    system_: T1FLS | IT2FLS
+    x_scaling_: Scaling
+    y_scaling_: Scaling
+    history_: list[dict[str, float]]
+    _structure_: dict[str, Any]
+
+    # The settings that shape the system: a warm start cannot change them.
+    _STRUCTURE = ("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm")
+
+    def __init__(
+        self,
+        *,
+        kind: str = "it2",
+        n_rules: int = 10,
+        order: int = 1,
+        uncertainty: str = "hs",
+        type_reduction: str = "km",
+        tnorm: str = "auto",
+        loss: str | Callable[..., torch.Tensor] = "l2",
+        loss_options: Mapping[str, Any] | None = None,
+        optimizer: str | type[torch.optim.Optimizer] = "adam",
+        optimizer_options: Mapping[str, Any] | None = None,
+        learning_rate: float = 0.02,
+        schedule: str = "onecycle",
+        weight_decay: float = 0.1,
+        gradient_clip: float | None = None,
+        epochs: int = 200,
+        batch_size: int | str = "auto",
+        centers: str = "kmeans",
+        consequents: str = "ridge",
+        width: float = 1.0,
+        ridge: float = 1e-4,
+        scaling: str = "standard",
+        validation_fraction: float = 0.1,
+        patience: int | None = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        device: str = "auto",
+        dtype: str = "float32",
+        verbose: int = 0,
+    ) -> None:
+        self.kind = kind
+        self.n_rules = n_rules
+        self.order = order
+        self.uncertainty = uncertainty
+        self.type_reduction = type_reduction
+        self.tnorm = tnorm
+        self.loss = loss
+        self.loss_options = loss_options
+        self.optimizer = optimizer
+        self.optimizer_options = optimizer_options
+        self.learning_rate = learning_rate
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.gradient_clip = gradient_clip
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.centers = centers
+        self.consequents = consequents
+        self.width = width
+        self.ridge = ridge
+        self.scaling = scaling
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.device = device
+        self.dtype = dtype
+        self.verbose = verbose
+
+    # From arrays to a trained system
+
+    def _validated_x(self, X: Any, *, reset: bool) -> Array:
+        with name_text_columns(X):
+            x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        check_finite_table("X", x, getattr(self, "feature_names_in_", None))
+        return x
+
+    def _fit_arrays(
+        self, x: Array, y: Array, sample_weight: Any, *, target_scaling: str, start_targets: Array | None = None
+    ) -> None:
+        """Train on checked arrays: y (rows, outputs) numbers, or (rows, 1) class indices with ``start_targets``."""
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, ensure_non_negative=True)
+        n_outputs = y.shape[1] if start_targets is None else start_targets.shape[0]
+        continued = self.warm_start and hasattr(self, "system_")
+        if continued:
+            check_unchanged(self._structure_, self._structure(x.shape[1], n_outputs))
+        check_option("scaling", self.scaling, SCALINGS)
+        check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
+        dtype = DTYPES[check_option("dtype", self.dtype, tuple(DTYPES))]
+        random = check_random_state(self.random_state)
+        samples = weighted_samples(x, y, weight)
+        config = self._config(samples.n_rows)
+        held_out = None
+        if self.patience is not None:
+            samples, held_out = _split(samples, self.validation_fraction, random)
+        # Everything that can fail on the settings has, and nothing of an earlier fit has been touched.
+        if continued:
+            system, x_scaling, y_scaling = self.system_, self.x_scaling_, self.y_scaling_
+        else:
+            standard = self.scaling == "standard"
+            x_scaling = Scaling.standard(samples.x, samples.weight) if standard else Scaling.identity(x.shape[1])
+            y_scaling = Scaling.identity(y.shape[1])
+            if standard and target_scaling == "standard":
+                y_scaling = Scaling.standard(samples.y, samples.weight)
+            system = self._new_system(x.shape[1], n_outputs)
+        device = _device(self.device)
+        system.to(device=device, dtype=dtype)
+        rows = _as_rows(samples, x_scaling, y_scaling, device, dtype)
+        validation = None if held_out is None else _as_rows(held_out, x_scaling, y_scaling, device, dtype)
+        if not continued:
+            targets = rows.target
+            if start_targets is not None:
+                targets = torch.from_numpy(start_targets).to(rows.x)[rows.target[:, 0].long()]
+            initialize_system(
+                system,
+                rows.x,
+                targets,
+                centers=self.centers,
+                consequents=self.consequents,
+                width=self.width,
+                ridge=self.ridge,
+                sample_weight=rows.weight,
+                random_state=random,
+            )
+        generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
+        with contextlib.ExitStack() as stack:
+            bar = stack.enter_context(TrainingBar(config.epochs, len(rows))) if self.verbose else None
+            result = train(system, rows, config, generator=generator, validation=validation, progress=bar)
+        # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are cut into batches.
+        self.system_ = system.to(device=device, dtype=torch.float64).requires_grad_(False)
+        self.x_scaling_, self.y_scaling_ = x_scaling, y_scaling
+        self.history_ = [*self.history_, *result.history] if continued else result.history
+        self.n_epochs_ = len(self.history_)
+        self.stopped_by_ = result.stopped_by
+        self._structure_ = self._structure(x.shape[1], n_outputs)
+
+    def _structure(self, n_features: int, n_outputs: int) -> dict[str, Any]:
+        settings = {name: getattr(self, name) for name in self._STRUCTURE}
+        return {**settings, "n_features": n_features, "n_outputs": n_outputs}
+
+    def _config(self, n_rows: int) -> TrainConfig:
+        return TrainConfig(
+            loss=self.loss,
+            loss_options=self.loss_options or {},
+            optimizer=self.optimizer,
+            optimizer_options=self.optimizer_options or {},
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            gradient_clip=self.gradient_clip,
+            epochs=self.epochs,
+            batch_size=_automatic_batch_size(n_rows) if self.batch_size == "auto" else self.batch_size,  # type: ignore[arg-type]
+            patience=self.patience,
+        )
+
+    def _new_system(self, n_features: int, n_outputs: int) -> T1FLS | IT2FLS:
+        """A system of the given settings; its starting values are replaced, so torch's generator is left as it was."""
+        check_option("kind", self.kind, KINDS)
+        check_count("n_rules", self.n_rules)
+        check_option("tnorm", self.tnorm, ("auto", "product", "htsk"))
+        tnorm = ("htsk" if n_features >= _HTSK_FROM else "product") if self.tnorm == "auto" else self.tnorm
+        with torch.random.fork_rng(devices=[]):
+            if self.kind == "t1":
+                return T1FLS(n_features, n_outputs, n_rules=self.n_rules, order=self.order, tnorm=tnorm)
+            return IT2FLS(
+                n_features,
+                n_outputs,
+                n_rules=self.n_rules,
+                order=self.order,
+                uncertainty=self.uncertainty,
+                type_reduction=self.type_reduction,
+                tnorm=tnorm,
+            )
+
+    # From a trained system to numbers
+
+    def _scaled_x(self, X: Any) -> torch.Tensor:
+        check_is_fitted(self, "system_")
+        return torch.from_numpy(self.x_scaling_.apply(self._validated_x(X, reset=False)))
+
+    def _raw_outputs(self, X: Any) -> Array:
+        """Outputs of the system in scaled units, (rows, outputs), a chunk of rows at a time."""
+        x = self._scaled_x(X)
+        device = self.system_.centers.device
+        with torch.no_grad():
+            parts = [self.system_(part.to(device)).cpu() for part in x.split(_PREDICTION_CHUNK)]
+        return torch.cat(parts).numpy()
+
+    def firing_strengths(self, X: Any) -> FiringStrengths:
+        """How strongly every rule fires for every row.
+
+        Returns
+        -------
+        FiringStrengths
+            Named tuple (lower, upper), each (rows, rules), in (0, 1]; equal for Type-1 systems.
+        """
+        x = self._scaled_x(X)
+        with torch.no_grad():
+            firing = self.system_.antecedents(x.to(self.system_.centers.device))
+        lower, upper = firing if isinstance(firing, tuple) else (firing, firing)
+        return FiringStrengths(lower.exp().cpu().numpy(), upper.exp().cpu().numpy())
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one safetensors file, whole or not at all; :func:`load` reads it back."""
+        check_is_fitted(self, "system_")
+        settings = {name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)}
+        description: dict[str, Any] = {
+            "class": type(self).__name__,
+            "settings": settings,
+            "structure": self._structure_,
+            "tnorm": self.system_.tnorm,
+            "history": self.history_,
+            "stopped_by": self.stopped_by_,
+            "feature_names": [str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
+            "table": getattr(self, "table_", None),
+            **self._own_description(),
+        }
+        tensors = {f"system.{name}": value.cpu().numpy() for name, value in self.system_.state_dict().items()}
+        for name in ("x_scaling", "y_scaling"):
+            scaling = getattr(self, f"{name}_")
+            tensors |= {f"{name}.shift": scaling.shift, f"{name}.scale": scaling.scale}
+        write_model(path, description, tensors)
+
+    def _own_description(self) -> dict[str, Any]:
+        return {}
+
+    def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
+        structure = description["structure"]
+        self._structure_ = structure
+        chosen = {**self.get_params(deep=False), **{name: structure[name] for name in self._STRUCTURE}}
+        system = type(self)(**{**chosen, "tnorm": description["tnorm"]})._new_system(
+            structure["n_features"], structure["n_outputs"]
+        )
+        system.double()
+        prefix = "system."
+        state = {name.removeprefix(prefix): torch.from_numpy(v) for name, v in tensors.items() if name.startswith(prefix)}
+        system.load_state_dict(state)
+        self.system_ = system.requires_grad_(False)
+        self.x_scaling_ = Scaling(tensors["x_scaling.shift"], tensors["x_scaling.scale"])
+        self.y_scaling_ = Scaling(tensors["y_scaling.shift"], tensors["y_scaling.scale"])
+        self.history_ = description["history"]
+        self.n_epochs_ = len(self.history_)
+        self.stopped_by_ = description["stopped_by"]
+        self.n_features_in_ = structure["n_features"]
+        if description["feature_names"] is not None:
+            self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+        if description["table"] is not None:
+            self.table_ = description["table"]
+
+
+def _automatic_batch_size(n_rows: int) -> int:
+    """About thirteen batches to the epoch, a power of two from 32 to 4,096."""
+    return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 13)), 5, 12))
+
+
+def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
+    """Training and validation samples, at least one of each where there are two."""
+    n_held_out = min(max(1, round(fraction * samples.n_rows)), max(samples.n_rows - 1, 1))
+    order = random.permutation(samples.n_rows)
+    if samples.n_rows < 2:
+        return samples, samples
+    return samples.take(np.sort(order[n_held_out:])), samples.take(np.sort(order[:n_held_out]))
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(name)
+
+
+def _as_rows(samples: Samples, x_scaling: Scaling, y_scaling: Scaling, device: torch.device, dtype: torch.dtype) -> Rows:
+    def tensor(values: Array) -> torch.Tensor:
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    weight = None if samples.weight is None else tensor(samples.weight)
+    return Rows(tensor(x_scaling.apply(samples.x)), tensor(y_scaling.apply(samples.y)), weight)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a setting can stand in a model file; a callable or a generator cannot, and is left out."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_plain(v) for key, v in value.items())
+    return value is None or isinstance(value, (str, bool, int, float))

@@ -1,0 +1,6 @@
+"""Training: settings and the loop."""
+
+from deepfls.train.config import TrainConfig
+from deepfls.train.loop import TrainResult, train
+
+__all__ = ["TrainConfig", "TrainResult", "train"]

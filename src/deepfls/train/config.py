@@ -1,0 +1,121 @@
+"""Settings of a training run, checked once, and what they build: optimiser, schedule, loss."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepfls._checks import check_count, check_number, check_option, check_options_of
+from deepfls.functional.losses import LOSSES
+
+SCHEDULES = ("constant", "cosine", "onecycle")
+# Share of a one-cycle run spent warming up, and the factor below the peak it starts from.
+_WARM_UP, _START_FACTOR = 0.1, 10.0
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Settings of a training run. Every value is checked when the object is made.
+
+    Parameters
+    ----------
+    loss : str or callable
+        A name of :data:`deepfls.functional.losses.LOSSES`, or ``f(y, target)`` giving a scalar or (batch, outputs).
+    optimizer : str or class
+        Any ``torch.optim`` class, or its name in any case.
+    learning_rate : float
+        The peak where the schedule moves it.
+    schedule : {"constant", "cosine", "onecycle"}
+    weight_decay : float
+        Decoupled decay of the consequents only, whatever the optimiser: the shrinkage of ridge regression.
+    gradient_clip : float, optional
+        Largest norm of the gradient.
+    patience : int, optional
+        Epochs without a better validation loss before training stops.
+    drop_last : bool
+        Whether to leave out the last, smaller batch of an epoch.
+    """
+
+    loss: str | Callable[..., Tensor] = "l2"
+    loss_options: Mapping[str, Any] = field(default_factory=dict)
+    optimizer: str | type[torch.optim.Optimizer] = "adam"
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    learning_rate: float = 0.01
+    schedule: str = "constant"
+    weight_decay: float = 0.0
+    epochs: int = 100
+    batch_size: int = 64
+    gradient_clip: float | None = None
+    patience: int | None = None
+    drop_last: bool = False
+
+    def __post_init__(self) -> None:
+        check_number("learning_rate", self.learning_rate, above=0.0)
+        check_option("schedule", self.schedule, SCHEDULES)
+        check_number("weight_decay", self.weight_decay, minimum=0.0)
+        check_count("epochs", self.epochs, minimum=0)
+        check_count("batch_size", self.batch_size)
+        if self.gradient_clip is not None:
+            check_number("gradient_clip", self.gradient_clip, above=0.0)
+        if self.patience is not None:
+            check_count("patience", self.patience)
+        self.loss_function()
+        optimizer = self.optimizer_class()
+        check_options_of("optimizer_options", optimizer.__name__, self.optimizer_options, _parameters_of(optimizer))
+
+    def loss_function(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """The loss with its options bound."""
+        if callable(self.loss):
+            return functools.partial(self.loss, **self.loss_options)
+        function = LOSSES[check_option("loss", self.loss, tuple(LOSSES))]
+        check_options_of("loss_options", self.loss, self.loss_options, _parameters_of(function))
+        return functools.partial(function, **self.loss_options) if self.loss_options else function
+
+    def optimizer_class(self) -> type[torch.optim.Optimizer]:
+        if isinstance(self.optimizer, type) and issubclass(self.optimizer, torch.optim.Optimizer):
+            return self.optimizer
+        found = {
+            name.lower(): value
+            for name, value in vars(torch.optim).items()
+            if isinstance(value, type) and issubclass(value, torch.optim.Optimizer) and value is not torch.optim.Optimizer
+        }
+        # L-BFGS wants a closure it can call many times per step, and SparseAdam sparse gradients.
+        for name in ("lbfgs", "sparseadam"):
+            found.pop(name, None)
+        name = self.optimizer.lower() if isinstance(self.optimizer, str) else self.optimizer
+        return found[check_option("optimizer", name, tuple(sorted(found)))]
+
+    def build_optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser, fused into one operation where torch offers that."""
+        parameters = list(parameters)
+        cls = self.optimizer_class()
+        options = {"lr": self.learning_rate, **self.optimizer_options}
+        if "fused" in _parameters_of(cls) and not {"fused", "foreach", "differentiable"} & set(options):
+            options["fused"] = all(p.device.type in ("cpu", "cuda") for p in parameters)
+        return cls(parameters, **options)
+
+    def rate(self, step: int, n_steps: int) -> float:
+        """Learning rate of a step, counted from 0."""
+        done = step / max(n_steps, 1)
+        if self.schedule == "constant":
+            return self.learning_rate
+        if self.schedule == "cosine":
+            return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))
+        if done < _WARM_UP:
+            rise = 0.5 * (1.0 - math.cos(math.pi * done / _WARM_UP))
+            return self.learning_rate * (1.0 + (_START_FACTOR - 1.0) * rise) / _START_FACTOR
+        fall = (done - _WARM_UP) / (1.0 - _WARM_UP)
+        return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * fall))
+
+
+def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Names that may be passed as options: all but the data and what the settings name themselves."""
+    taken = {"self", "params", "y", "target", "lr"}
+    return tuple(name for name in inspect.signature(function).parameters if name not in taken)

@@ -1,0 +1,69 @@
+"""The progress bar of a training run, on standard error."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Any, Protocol
+
+# Seconds between two updates of the numbers.
+_REFRESH = 0.1
+
+
+class Progress(Protocol):
+    """What the training loop tells about its progress."""
+
+    def step(self, n_rows: int) -> None:
+        """A batch of ``n_rows`` was trained on."""
+
+    def epoch(self, row: dict[str, float]) -> None:
+        """An epoch ended with this row of the history."""
+
+
+class TrainingBar:
+    """A rich progress bar with epoch, loss and rows per second; use as a context manager."""
+
+    def __init__(self, n_epochs: int, n_rows: int, description: str = "training") -> None:
+        from rich.console import Console  # here: keeps `import deepfls` light
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
+            TextColumn("{task.fields[losses]}"),
+            TextColumn("{task.fields[rate]} rows/s"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task(
+            description, total=max(n_epochs * n_rows, 1), epoch=0, epochs=n_epochs, losses="loss -", rate="-"
+        )
+        self._rows = 0
+        self._began = time.perf_counter()
+        self._shown = 0.0
+
+    def __enter__(self) -> TrainingBar:
+        self._bar.start()
+        self._began = time.perf_counter()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._show()
+        self._bar.stop()
+
+    def step(self, n_rows: int) -> None:
+        self._rows += n_rows
+        if time.perf_counter() - self._shown > _REFRESH:
+            self._show()
+
+    def epoch(self, row: dict[str, float]) -> None:
+        losses = f"loss {row['loss']:.4g}"
+        if "validation_loss" in row:
+            losses += f" (validation {row['validation_loss']:.4g})"
+        self._show(epoch=int(row["epoch"]), losses=losses)
+
+    def _show(self, **fields: Any) -> None:
+        self._shown = time.perf_counter()
+        rate = self._rows / max(self._shown - self._began, 1e-9)
+        self._bar.update(self._task, completed=self._rows, rate=f"{rate:,.0f}", **fields)
