@@ -17,6 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+# Largest magnitude of a number in a table.
+LARGEST = 1e150
+
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
     """A closing hint `` Did you mean 'x'?`` for a mistyped name, or nothing when no option is close."""
@@ -34,12 +37,12 @@ def check_option(name: str, value: Any, options: Sequence[str]) -> str:
     return value
 
 
-def check_options_of(name: str, owner: str, options: Any, known: Sequence[str]) -> None:
-    """Require a mapping whose keys ``owner`` takes."""
+def check_options_of(name: str, owner: str, options: Any, known: Sequence[str] | None) -> None:
+    """Require a mapping whose keys ``owner`` takes; any keys where it is not known which."""
     if not isinstance(options, Mapping):
         raise TypeError(f"{name} must be a dictionary, got {options!r}.")
     for key in options:
-        if key not in known:
+        if known is not None and key not in known:
             takes = ", ".join(map(repr, known)) or "none"
             raise ValueError(
                 f"{name} has {key!r}, which {owner} does not take (it takes {takes}).{did_you_mean(key, known)}"
@@ -226,6 +229,17 @@ def check_range_values(name: str, value: Tensor, minimum: float, maximum: float)
         raise ValueError(f"{name} must be between {minimum:g} and {maximum:g}, got {value[at].item():g} at index {at}.")
 
 
+def check_magnitude_values(name: str, value: Tensor) -> None:
+    """Require numbers whose squares are finite in their dtype with room to spare. Reads values."""
+    largest = 1e15 if value.dtype == torch.float32 else 1e150
+    bad = ~(value.abs() <= largest)
+    if bad.any():
+        at = _first(bad)
+        raise ValueError(
+            f"{name} must be within ±{largest:g} in {value.dtype}, got {value[at].item():g} at index {at}; scale the data."
+        )
+
+
 def check_equal_values(name: str, value: Tensor, expected: float, where: str) -> None:
     """Require ``value == expected`` everywhere, because of ``where``. Reads values."""
     bad = value != expected
@@ -266,22 +280,29 @@ def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
 
 def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
     """Require finite numbers in a table (rows, columns) or a vector, naming the first offender. Reads values."""
-    bad = ~np.isfinite(values)
+    # Numbers whose squares overflow count as not finite: no sum over them would be.
+    bad = ~(np.abs(values) <= LARGEST)
     if not bad.any():
         return
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     value = values[at]
-    got = "NaN" if np.isnan(value) else ("inf" if value > 0 else "-inf")
+    rule = f"within ±{LARGEST:g}" if np.isfinite(value) else "finite"
+    got = "NaN" if np.isnan(value) else f"{value:g}"
     where = f"row {at[0]}"
     if len(at) > 1:
         where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
-    raise ValueError(f"{name} must be finite, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+
+
+def check_targets_given(y: Any) -> None:
+    """Require a target."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None.")
 
 
 def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
     """Return targets as float64, (rows,) or (rows, outputs)."""
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None.")
+    check_targets_given(y)
     values = np.asarray(y)
     if values.dtype.kind == "c":
         raise ValueError("y must hold real numbers, got: Complex data not supported.")
@@ -290,7 +311,31 @@ def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"y must hold numbers, got text ({error}); FLSClassifier learns classes.") from None
+        got = f"text ({_quoted_text(error)})" if "string to float" in str(error) else f"something else ({error})"
+        raise ValueError(f"y must hold numbers, got {got}; FLSClassifier learns classes.") from None
+
+
+def check_device(name: Any) -> torch.device:
+    """Return the torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError, TypeError):
+        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
+
+
+def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:
+    """Return what a loss gave as (batch, values); a scalar stays one, where no weights are to be applied."""
+    if not isinstance(losses, Tensor):
+        raise TypeError(f"loss must return a torch.Tensor, got {type(losses).__name__}.")
+    if losses.ndim == 0 and not weighted:
+        return losses
+    if losses.ndim == 0 or len(losses) != len(y):
+        also = "" if weighted else "a scalar or "
+        why = " so that sample weights can apply" if weighted else ""
+        raise ValueError(f"loss must return {also}shape (batch, ...) with batch={len(y)}{why}, got {tuple(losses.shape)}.")
+    return losses.reshape(len(y), -1)
 
 
 def check_same_length(x: Any, y: Any) -> None:
@@ -313,19 +358,31 @@ def name_text_columns(table: Any) -> Iterator[None]:
     """Where text stands in a table of numbers, an error that names the columns."""
     try:
         yield
-    except ValueError as error:
-        if "could not convert string to float" not in str(error):
-            raise
+    except (TypeError, ValueError) as error:
         names = list(getattr(table, "column_names", getattr(table, "columns", [])))
-        text = [str(name) for name in names if _holds_text(table[name])]
-        which = f"columns {', '.join(map(repr, text))}" if text else str(error).removeprefix("could not convert ")
-        raise ValueError(f"X must hold numbers only, got text ({which}); encode or drop it.") from None
+        wrong = [str(name) for name in names if _holds_no_numbers(table[name])]
+        if "could not convert string to float" not in str(error):
+            if not wrong:
+                raise
+            what = f"something else (columns {', '.join(map(repr, wrong))})"
+        elif wrong:
+            what = f"text (columns {', '.join(map(repr, wrong))})"
+        else:
+            what = f"text ({_quoted_text(error)})"
+        raise ValueError(f"X must hold numbers only, got {what}; encode or drop it.") from None
 
 
-def _holds_text(column: Any) -> bool:
+def _quoted_text(error: Exception) -> str:
+    """The text of a "could not convert string to float: ..." error, in quotes."""
+    return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")
+
+
+def _holds_no_numbers(column: Any) -> bool:
     values = np.asarray(column)
     if values.dtype.kind in "biuf":
         return False
+    if values.dtype.kind in "mM":
+        return True
     try:
         values.astype(np.float64)
     except (TypeError, ValueError):

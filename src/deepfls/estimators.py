@@ -12,9 +12,16 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from deepfls._checks import check_finite_table, check_number_targets, check_same_length
+from deepfls._checks import (
+    check_finite_table,
+    check_number_targets,
+    check_same_length,
+    check_targets_given,
+    check_unchanged,
+)
 from deepfls.learner import Array, FLSEstimator
 from deepfls.model_file import ModelFileError, read_model
+from deepfls.nn.systems import IT2FLS, T1FLS
 
 _SETTINGS = """
     Parameters
@@ -39,11 +46,13 @@ _SETTINGS = """
     learning_rate : float
         The peak where the schedule moves it.
     schedule : {"onecycle", "cosine", "constant"}
-    weight_decay : float
-        Decoupled decay of the consequents, whatever the optimiser.
+    weight_decay : float or "auto"
+        Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
+        350 / rows, at most 1.
     gradient_clip : float, optional
         Largest norm of a gradient.
-    epochs : int
+    epochs : int or "auto"
+        "auto": as many as give about 600 steps times the fourth root of the number of rows, but 5 to 400.
     batch_size : int or "auto"
         "auto": about thirteen batches to the epoch, a power of two from 32 to 4,096.
     centers : {"kmeans", "kmeans-per-input", "grid"}
@@ -93,8 +102,8 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
 {_SETTINGS.replace("{loss}", '{"l2", "l1", "huber", "log-cosh", "pinball"} or callable')}
     Notes
     -----
-    Rows of equal inputs and targets are merged before training (up to 20,000 rows), so a sample weight of k is exactly k
-    equal rows, and the order of the rows does not matter.
+    Rows of equal inputs and targets are merged before training (up to 20,000 rows, and not for a callable loss), so a
+    sample weight of k is exactly k equal rows, and the order of the rows does not matter.
 
     Examples
     --------
@@ -105,6 +114,8 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
     >>> bool(abs(model.predict([[1.5]])[0] - 0.997) < 0.05)
     True
     """
+
+    _LOSSES = ("l1", "l2", "huber", "log-cosh", "pinball")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLSRegressor:
         """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs).
@@ -121,12 +132,13 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
         FLSRegressor
             Itself.
         """
-        x = self._validated_x(X, reset=True)
-        targets = check_number_targets(y)
-        check_same_length(x, targets)
-        check_finite_table("y", targets)
-        self._fit_arrays(x, targets.reshape(len(targets), -1), sample_weight, target_scaling="standard")
-        self._single_target_ = targets.ndim == 1
+        with self._whole_or_not_at_all():
+            x = self._validated_x(X, reset=not self._continues)
+            targets = check_number_targets(y)
+            check_same_length(x, targets)
+            check_finite_table("y", targets)
+            self._fit_arrays(x, targets.reshape(len(targets), -1), sample_weight, target_scaling="standard")
+            self._single_target_ = targets.ndim == 1
         return self
 
     def predict(self, X: Any) -> Array:
@@ -141,6 +153,9 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
     def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
         super()._restore(description, tensors)
         self._single_target_ = bool(description["single_target"])
+
+    def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
+        return system.n_outputs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -166,6 +181,9 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
     'up'
     """
 
+    classes_: Array
+    _LOSSES = ("cross-entropy",)
+
     def __init__(
         self,
         *,
@@ -179,15 +197,15 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         loss_options: Mapping[str, Any] | None = None,
         optimizer: str | type[torch.optim.Optimizer] = "adam",
         optimizer_options: Mapping[str, Any] | None = None,
-        learning_rate: float = 0.02,
+        learning_rate: float = 0.05,
         schedule: str = "onecycle",
-        weight_decay: float = 0.1,
+        weight_decay: float | str = "auto",
         gradient_clip: float | None = None,
-        epochs: int = 200,
+        epochs: int | str = "auto",
         batch_size: int | str = "auto",
         centers: str = "kmeans",
         consequents: str = "ridge",
-        width: float = 1.0,
+        width: float = 0.6,
         ridge: float = 1e-4,
         scaling: str = "standard",
         validation_fraction: float = 0.1,
@@ -218,18 +236,22 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         FLSClassifier
             Itself.
         """
-        x = self._validated_x(X, reset=True)
-        labels = column_or_1d(y, warn=True)
-        check_same_length(x, labels)
-        if labels.dtype.kind == "f":
-            check_finite_table("y", labels)
-        check_classification_targets(labels)
-        classes, index = np.unique(labels, return_inverse=True)
-        # The ridge start aims at logits of +2 for the class and -2 / (classes - 1) for the others.
-        logits = 2.0 * (np.eye(len(classes)) * len(classes) - 1.0) / max(len(classes) - 1, 1)
-        targets = index.reshape(-1, 1).astype(np.float64)
-        self._fit_arrays(x, targets, sample_weight, target_scaling="none", start_targets=logits)
-        self.classes_ = classes
+        with self._whole_or_not_at_all():
+            x = self._validated_x(X, reset=not self._continues)
+            check_targets_given(y)
+            labels = column_or_1d(y, warn=True)
+            check_same_length(x, labels)
+            if labels.dtype.kind == "f":
+                check_finite_table("y", labels)
+            check_classification_targets(labels)
+            classes, index = np.unique(labels, return_inverse=True)
+            if self._continues:
+                check_unchanged({"classes": self.classes_.tolist()}, {"classes": classes.tolist()})
+            # The ridge start aims at logits of +2 for the class and -2 / (classes - 1) for the others.
+            logits = 2.0 * (np.eye(len(classes)) * len(classes) - 1.0) / max(len(classes) - 1, 1)
+            targets = index.reshape(-1, 1).astype(np.float64)
+            self._fit_arrays(x, targets, sample_weight, target_scaling="none", start_targets=logits)
+            self.classes_ = classes
         return self
 
     def predict_proba(self, X: Any) -> Array:
@@ -251,7 +273,12 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         super()._restore(description, tensors)
         classes = description["classes"]
         kind = description["classes_dtype"]
+        if len(classes) != self.system_.n_outputs:
+            raise ValueError(f"{len(classes)} classes for {self.system_.n_outputs} outputs")
         self.classes_ = np.array(classes, dtype=object if kind == "O" else None)
+
+    def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
+        return 1  # the index of the class
 
 
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}

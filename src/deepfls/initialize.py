@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_number, check_option
+from deepfls._checks import check_magnitude_values, check_number, check_option
 from deepfls.nn.constraints import MAX_SIGMA, MIN_SIGMA
 from deepfls.nn.systems import IT2FLS, T1FLS
 
@@ -65,6 +65,8 @@ def initialize_system(
     check_option("consequents", consequents, CONSEQUENTS)
     check_number("width", width, above=0.0)
     check_number("ridge", ridge, above=0.0)
+    check_magnitude_values("x", x)
+    check_magnitude_values("y", y)
     rows = x.detach().cpu().double().numpy()
     system.centers = torch.from_numpy(start_centers(rows, system.n_rules, centers, random_state))
     sigmas = torch.from_numpy(start_sigmas(rows, width)).expand(system.n_rules, -1)
@@ -199,8 +201,13 @@ class _NormalEquations:
         """Minimiser with the penalty on all but the last ``free`` unknowns."""
         penalty = torch.full((len(self.gram),), ridge * max(self.total, 1e-30), dtype=torch.float64)
         if free:
-            penalty[-free:] *= 1e-9  # only enough to keep the system regular
-        return torch.linalg.solve(self.gram + torch.diag(penalty), self.moment)
+            penalty[-free:] = 0.0
+        regular = self.gram + torch.diag(penalty)
+        factor, failed = torch.linalg.cholesky_ex(regular)
+        if failed:
+            # Singular to the last digit, as equal columns are beside a tiny penalty: the smallest of the minimisers.
+            return torch.linalg.lstsq(regular, self.moment, driver="gelsd").solution
+        return torch.cholesky_solve(self.moment, factor)
 
 
 def _common_model(x: Tensor, y: Tensor, ridge: float, sample_weight: Tensor | None, linear: bool) -> Tensor:

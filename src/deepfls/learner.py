@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from deepfls._checks import (
     check_count,
+    check_device,
     check_finite_table,
     check_number,
     check_option,
@@ -27,7 +30,7 @@ from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
-from deepfls.train.loop import Rows, train
+from deepfls.train.loop import Rows, threads_for, train
 from deepfls.train.progress import TrainingBar
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -59,6 +62,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
 
     # The settings that shape the system: a warm start cannot change them.
     _STRUCTURE = ("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm")
+    _LOSSES: tuple[str, ...]
 
     def __init__(
         self,
@@ -73,15 +77,15 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         loss_options: Mapping[str, Any] | None = None,
         optimizer: str | type[torch.optim.Optimizer] = "adam",
         optimizer_options: Mapping[str, Any] | None = None,
-        learning_rate: float = 0.02,
+        learning_rate: float = 0.05,
         schedule: str = "onecycle",
-        weight_decay: float = 0.1,
+        weight_decay: float | str = "auto",
         gradient_clip: float | None = None,
-        epochs: int = 200,
+        epochs: int | str = "auto",
         batch_size: int | str = "auto",
         centers: str = "kmeans",
         consequents: str = "ridge",
-        width: float = 1.0,
+        width: float = 0.6,
         ridge: float = 1e-4,
         scaling: str = "standard",
         validation_fraction: float = 0.1,
@@ -123,6 +127,22 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
 
     # From arrays to a trained system
 
+    @contextlib.contextmanager
+    def _whole_or_not_at_all(self) -> Iterator[None]:
+        """A fit that fails leaves an earlier one as it was."""
+        before = dict(self.__dict__)
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    @property
+    def _continues(self) -> bool:
+        """Whether a fit goes on from an earlier one."""
+        return bool(self.warm_start) and hasattr(self, "system_")
+
     def _validated_x(self, X: Any, *, reset: bool) -> Array:
         with name_text_columns(X):
             x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
@@ -135,21 +155,24 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         """Train on checked arrays: y (rows, outputs) numbers, or (rows, 1) class indices with ``start_targets``."""
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, x, ensure_non_negative=True)
         n_outputs = y.shape[1] if start_targets is None else start_targets.shape[0]
-        continued = self.warm_start and hasattr(self, "system_")
+        continued = self._continues
         if continued:
             check_unchanged(self._structure_, self._structure(x.shape[1], n_outputs))
+        if not callable(self.loss):
+            check_option("loss", self.loss, self._LOSSES)
         check_option("scaling", self.scaling, SCALINGS)
         check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
         dtype = DTYPES[check_option("dtype", self.dtype, tuple(DTYPES))]
         random = check_random_state(self.random_state)
-        samples = weighted_samples(x, y, weight)
+        # A callable may average over its batch, where a merged row would count once.
+        samples = weighted_samples(x, y, weight, merged=not callable(self.loss))
         config = self._config(samples.n_rows)
         held_out = None
         if self.patience is not None:
             samples, held_out = _split(samples, self.validation_fraction, random)
-        # Everything that can fail on the settings has, and nothing of an earlier fit has been touched.
         if continued:
-            system, x_scaling, y_scaling = self.system_, self.x_scaling_, self.y_scaling_
+            system = copy.deepcopy(self.system_).requires_grad_(True)
+            x_scaling, y_scaling = self.x_scaling_, self.y_scaling_
         else:
             standard = self.scaling == "standard"
             x_scaling = Scaling.standard(samples.x, samples.weight) if standard else Scaling.identity(x.shape[1])
@@ -157,7 +180,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
             if standard and target_scaling == "standard":
                 y_scaling = Scaling.standard(samples.y, samples.weight)
             system = self._new_system(x.shape[1], n_outputs)
-        device = _device(self.device)
+        device = check_device(self.device)
         system.to(device=device, dtype=dtype)
         rows = _as_rows(samples, x_scaling, y_scaling, device, dtype)
         validation = None if held_out is None else _as_rows(held_out, x_scaling, y_scaling, device, dtype)
@@ -165,17 +188,19 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
             targets = rows.target
             if start_targets is not None:
                 targets = torch.from_numpy(start_targets).to(rows.x)[rows.target[:, 0].long()]
-            initialize_system(
-                system,
-                rows.x,
-                targets,
-                centers=self.centers,
-                consequents=self.consequents,
-                width=self.width,
-                ridge=self.ridge,
-                sample_weight=rows.weight,
-                random_state=random,
-            )
+            # The normal equations of the ridge start are the largest part of it.
+            with threads_for(len(rows) * (system.n_rules * (system.n_features + 1)) ** 2):
+                initialize_system(
+                    system,
+                    rows.x,
+                    targets,
+                    centers=self.centers,
+                    consequents=self.consequents,
+                    width=self.width,
+                    ridge=self.ridge,
+                    sample_weight=rows.weight,
+                    random_state=random,
+                )
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         with contextlib.ExitStack() as stack:
             bar = stack.enter_context(TrainingBar(config.epochs, len(rows))) if self.verbose else None
@@ -183,7 +208,9 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are cut into batches.
         self.system_ = system.to(device=device, dtype=torch.float64).requires_grad_(False)
         self.x_scaling_, self.y_scaling_ = x_scaling, y_scaling
-        self.history_ = [*self.history_, *result.history] if continued else result.history
+        earlier = self.history_ if continued else []
+        first = earlier[-1]["epoch"] if earlier else 0.0
+        self.history_ = [*earlier, *({**row, "epoch": first + row["epoch"]} for row in result.history)]
         self.n_epochs_ = len(self.history_)
         self.stopped_by_ = result.stopped_by
         self._structure_ = self._structure(x.shape[1], n_outputs)
@@ -193,6 +220,12 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         return {**settings, "n_features": n_features, "n_outputs": n_outputs}
 
     def _config(self, n_rows: int) -> TrainConfig:
+        """The settings of training; "auto" ones by the number of rows, as docs/recipe.md explains."""
+        batch_size: Any = _automatic_batch_size(n_rows) if self.batch_size == "auto" else self.batch_size
+        epochs: Any = self.epochs
+        if epochs == "auto":
+            epochs = _automatic_epochs(n_rows, check_count("batch_size", batch_size))
+        weight_decay: Any = min(1.0, 350 / n_rows) if self.weight_decay == "auto" else self.weight_decay
         return TrainConfig(
             loss=self.loss,
             loss_options=self.loss_options or {},
@@ -200,10 +233,10 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
             optimizer_options=self.optimizer_options or {},
             learning_rate=self.learning_rate,
             schedule=self.schedule,
-            weight_decay=self.weight_decay,
+            weight_decay=weight_decay,
             gradient_clip=self.gradient_clip,
-            epochs=self.epochs,
-            batch_size=_automatic_batch_size(n_rows) if self.batch_size == "auto" else self.batch_size,  # type: ignore[arg-type]
+            epochs=epochs,
+            batch_size=batch_size,
             patience=self.patience,
         )
 
@@ -246,26 +279,28 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         Returns
         -------
         FiringStrengths
-            Named tuple (lower, upper), each (rows, rules), in (0, 1]; equal for Type-1 systems.
+            Named tuple (lower, upper), each (rows, rules), in [0, 1]; equal for Type-1 systems.
         """
         x = self._scaled_x(X)
         with torch.no_grad():
             firing = self.system_.antecedents(x.to(self.system_.centers.device))
         lower, upper = firing if isinstance(firing, tuple) else (firing, firing)
-        return FiringStrengths(lower.exp().cpu().numpy(), upper.exp().cpu().numpy())
+        # At a center rounding may leave the logarithm a little above 0.
+        return FiringStrengths(*(log.clamp(max=0.0).exp().cpu().numpy() for log in (lower, upper)))
 
     # Files
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, whole or not at all; :func:`load` reads it back."""
         check_is_fitted(self, "system_")
-        settings = {name: value for name, value in self.get_params(deep=False).items() if _is_plain(value)}
+        settings = {name: _plain(value) for name, value in self.get_params(deep=False).items() if _is_plain(value)}
         description: dict[str, Any] = {
             "class": type(self).__name__,
             "settings": settings,
-            "structure": self._structure_,
+            "structure": _plain(self._structure_),
             "tnorm": self.system_.tnorm,
-            "history": self.history_,
+            # JSON has no word for a loss that is not finite.
+            "history": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in self.history_],
             "stopped_by": self.stopped_by_,
             "feature_names": [str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
             "table": getattr(self, "table_", None),
@@ -280,7 +315,13 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     def _own_description(self) -> dict[str, Any]:
         return {}
 
+    def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
+        raise NotImplementedError
+
     def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
+        for name, value in tensors.items():
+            if not np.isfinite(value).all():
+                raise ValueError(f"{name} has a value that is not finite")
         structure = description["structure"]
         self._structure_ = structure
         chosen = {**self.get_params(deep=False), **{name: structure[name] for name in self._STRUCTURE}}
@@ -292,14 +333,21 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         state = {name.removeprefix(prefix): torch.from_numpy(v) for name, v in tensors.items() if name.startswith(prefix)}
         system.load_state_dict(state)
         self.system_ = system.requires_grad_(False)
-        self.x_scaling_ = Scaling(tensors["x_scaling.shift"], tensors["x_scaling.scale"])
-        self.y_scaling_ = Scaling(tensors["y_scaling.shift"], tensors["y_scaling.scale"])
-        self.history_ = description["history"]
+        for name, n_columns in (("x_scaling", system.n_features), ("y_scaling", self._n_scaled_targets(system))):
+            shift, scale = tensors[f"{name}.shift"], tensors[f"{name}.scale"]
+            if shift.shape != (n_columns,) or scale.shape != (n_columns,):
+                raise ValueError(f"{name} has shapes {shift.shape} and {scale.shape} for {n_columns} column(s)")
+            setattr(self, f"{name}_", Scaling(shift, scale))
+        rows = description["history"]
+        self.history_ = [{name: math.nan if v is None else float(v) for name, v in row.items()} for row in rows]
         self.n_epochs_ = len(self.history_)
         self.stopped_by_ = description["stopped_by"]
         self.n_features_in_ = structure["n_features"]
-        if description["feature_names"] is not None:
-            self.feature_names_in_ = np.array(description["feature_names"], dtype=object)
+        names = description["feature_names"]
+        if names is not None:
+            if not isinstance(names, list) or len(names) != system.n_features:
+                raise ValueError(f"feature names {names!r} for {system.n_features} column(s)")
+            self.feature_names_in_ = np.array(names, dtype=object)
         if description["table"] is not None:
             self.table_ = description["table"]
 
@@ -309,6 +357,12 @@ def _automatic_batch_size(n_rows: int) -> int:
     return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 13)), 5, 12))
 
 
+def _automatic_epochs(n_rows: int, batch_size: int) -> int:
+    """About 600 steps times the fourth root of the rows: 3,400 for a thousand rows, 19,000 for a million."""
+    n_steps = 600.0 * n_rows**0.25
+    return int(np.clip(round(n_steps / math.ceil(n_rows / batch_size)), 5, 400))
+
+
 def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
     """Training and validation samples, at least one of each where there are two."""
     n_held_out = min(max(1, round(fraction * samples.n_rows)), max(samples.n_rows - 1, 1))
@@ -316,12 +370,6 @@ def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> 
     if samples.n_rows < 2:
         return samples, samples
     return samples.take(np.sort(order[n_held_out:])), samples.take(np.sort(order[:n_held_out]))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(name)
 
 
 def _as_rows(samples: Samples, x_scaling: Scaling, y_scaling: Scaling, device: torch.device, dtype: torch.dtype) -> Rows:
@@ -336,4 +384,15 @@ def _is_plain(value: Any) -> bool:
     """Whether a setting can stand in a model file; a callable or a generator cannot, and is left out."""
     if isinstance(value, Mapping):
         return all(isinstance(key, str) and _is_plain(v) for key, v in value.items())
-    return value is None or isinstance(value, (str, bool, int, float))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def _plain(value: Any) -> Any:
+    """The same value in types that JSON has."""
+    if isinstance(value, Mapping):
+        return {key: _plain(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value

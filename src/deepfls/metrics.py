@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from deepfls._checks import check_paired_arrays
+
+
+def _paired_numbers(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Both as float64: differences of unsigned, small or boolean types would wrap around or fail."""
+    y_true, y_pred = check_paired_arrays(y_true=y_true, y_pred=y_pred)
+    return y_true.astype(np.float64), y_pred.astype(np.float64)
 
 
 def rmse(y_true: ArrayLike, y_pred: ArrayLike) -> float:
@@ -16,7 +22,7 @@ def rmse(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     >>> rmse([1.0, 2.0], [1.0, 4.0])
     1.4142135623730951
     """
-    y_true, y_pred = check_paired_arrays(y_true=y_true, y_pred=y_pred)
+    y_true, y_pred = _paired_numbers(y_true, y_pred)
     return float(np.sqrt(np.mean(np.square(y_true - y_pred))))
 
 
@@ -28,7 +34,7 @@ def mae(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     >>> mae([1.0, 2.0], [1.0, 4.0])
     1.0
     """
-    y_true, y_pred = check_paired_arrays(y_true=y_true, y_pred=y_pred)
+    y_true, y_pred = _paired_numbers(y_true, y_pred)
     return float(np.mean(np.abs(y_true - y_pred)))
 
 
@@ -40,11 +46,12 @@ def r2(y_true: ArrayLike, y_pred: ArrayLike) -> float:
     >>> r2([1.0, 2.0, 3.0], [1.0, 2.0, 2.0])
     0.5
     """
-    y_true, y_pred = check_paired_arrays(y_true=y_true, y_pred=y_pred)
-    y_true, y_pred = (np.reshape(y, (len(y), -1)) for y in (y_true, y_pred))
+    y_true, y_pred = (np.reshape(y, (len(y), -1)) for y in _paired_numbers(y_true, y_pred))
     errors = np.square(y_true - y_pred).sum(axis=0)
     spread = np.square(y_true - y_true.mean(axis=0)).sum(axis=0)
-    explained = np.where(spread > 0, 1.0 - errors / np.where(spread > 0, spread, 1.0), (errors == 0).astype(float))
+    # Not by the spread: the mean of equal numbers may differ from them in the last bit.
+    varies = (y_true != y_true[0]).any(axis=0) & (spread > 0)
+    explained = np.where(varies, 1.0 - errors / np.where(varies, spread, 1.0), (errors == 0).astype(float))
     return float(np.mean(explained))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     from safetensors import SafetensorError, safe_open
 
     path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"model file must be a file, got the folder {str(path)!r}.")
     if not path.is_file():
         raise FileNotFoundError(f"model file must exist, got {str(path)!r}.")
     try:
@@ -65,7 +68,9 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
             if metadata.get("format") != FORMAT:
                 raise ModelFileError(f"{str(path)!r} is a safetensors file, but not a deepfls model.")
             version = metadata.get("version", "")
-            if not version.isdecimal() or int(version) > VERSION:
+            if not re.fullmatch("[0-9]{1,9}", version):
+                raise ModelFileError(f"{str(path)!r} is damaged: its format version is {version!r}.")
+            if int(version) > VERSION:
                 raise ModelFileError(
                     f"{str(path)!r} has format version {version}, newer than {VERSION}, the newest this version of deepfls "
                     "reads: install a newer deepfls."
@@ -75,7 +80,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         description = json.loads(text)
     except SafetensorError as error:
         raise ModelFileError(f"{str(path)!r} is not a deepfls model, or it is truncated ({error}).") from error
-    except (json.JSONDecodeError, TypeError) as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: its description is not JSON.") from error
     if metadata.get("sha256") != _digest(text, tensors) or not isinstance(description, dict):
         raise ModelFileError(f"{str(path)!r} is damaged or was altered: its content does not match its digest.")

@@ -29,16 +29,17 @@ class Samples:
         return len(self.x)
 
 
-def weighted_samples(x: Array, y: Array, weight: Array | None) -> Samples:
+def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool = True) -> Samples:
     """Samples in an order of their own, equal ones merged into one of their joint weight.
 
     A row of weight k is then exactly k equal rows, and the order in which rows arrive does not matter: both hold to
-    the last bit rather than on average. Beyond :data:`MERGED_ROWS` rows the samples stay as they are.
+    the last bit rather than on average. Beyond :data:`MERGED_ROWS` rows, or where not to be ``merged``, the samples stay as
+    they are.
     """
     if weight is not None:
         kept = weight > 0
         x, y, weight = x[kept], y[kept], weight[kept]
-    if len(x) <= MERGED_ROWS:
+    if merged and len(x) <= MERGED_ROWS:
         joined = np.concatenate([x, y], axis=1)
         _, first, inverse = np.unique(joined, axis=0, return_index=True, return_inverse=True)
         weight = np.bincount(inverse.ravel(), weights=weight, minlength=len(first)).astype(np.float64)

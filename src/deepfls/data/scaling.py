@@ -14,6 +14,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # A column whose spread is below this share of its magnitude holds one value, up to the rounding of its own storage.
 _CONSTANT = 1e-12
+# Scaled values are held within this bound, far beyond any data, so that their squares and sums stay finite.
+_FARTHEST = 1e100
 
 
 class Standardizer:
@@ -34,12 +36,13 @@ class Standardizer:
 
     def update(self, rows: Array, weight: Array | None = None) -> Standardizer:
         """Take in a chunk (rows, columns), each row counting ``weight`` times."""
-        if len(rows) == 0:
+        if len(rows) == 0 or (weight is not None and not weight.any()):
             return self
         rows = np.asarray(rows, dtype=np.float64)
         part = Standardizer(rows.shape[1])
         part.count = float(len(rows)) if weight is None else float(weight.sum())
-        part.mean = np.average(rows, axis=0, weights=weight)
+        # The mean of equal numbers may miss them by a bit, which would leave a constant column with a spread.
+        part.mean = np.where((rows == rows[0]).all(axis=0), rows[0], np.average(rows, axis=0, weights=weight))
         squares = np.square(rows - part.mean)
         part.squares = squares.sum(axis=0) if weight is None else weight @ squares
         return self.merge(part)
@@ -56,9 +59,10 @@ class Standardizer:
 
     @property
     def scale(self) -> Array:
-        """Standard deviation of each column; 1 where the column is constant, so that it scales to 0."""
+        """Standard deviation of each column; its magnitude, at least 1, where it is constant, so that it scales to 0."""
         deviation = np.sqrt(self.squares / max(self.count - 1.0, 1.0))
-        return np.where(deviation > _CONSTANT * np.abs(self.mean), deviation, 1.0)
+        magnitude = np.abs(self.mean)
+        return np.where(deviation > _CONSTANT * magnitude, deviation, np.maximum(magnitude, 1.0))
 
 
 class Scaling:
@@ -80,7 +84,8 @@ class Scaling:
 
     def apply(self, rows: Array) -> Array:
         """To scaled units, in float64: subtracting a large mean in float32 would lose the digits that matter."""
-        return (np.asarray(rows, dtype=np.float64) - self.shift) / self.scale
+        with np.errstate(over="ignore"):
+            return np.clip((np.asarray(rows, dtype=np.float64) - self.shift) / self.scale, -_FARTHEST, _FARTHEST)
 
     def invert(self, rows: Array) -> Array:
         """Back to the units of the data."""

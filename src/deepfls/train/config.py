@@ -27,14 +27,16 @@ class TrainConfig:
     Parameters
     ----------
     loss : str or callable
-        A name of :data:`deepfls.functional.losses.LOSSES`, or ``f(y, target)`` giving a scalar or (batch, outputs).
+        A name of :data:`deepfls.functional.losses.LOSSES`, or ``f(y, target)`` giving (batch, ...) or, where there are no
+        sample weights, a scalar.
     optimizer : str or class
         Any ``torch.optim`` class, or its name in any case.
     learning_rate : float
         The peak where the schedule moves it.
     schedule : {"constant", "cosine", "onecycle"}
     weight_decay : float
-        Decoupled decay of the consequents only, whatever the optimiser: the shrinkage of ridge regression.
+        Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser: a share
+        ``learning_rate * weight_decay`` of the way in every step.
     gradient_clip : float, optional
         Largest norm of the gradient.
     patience : int, optional
@@ -73,24 +75,27 @@ class TrainConfig:
     def loss_function(self) -> Callable[[Tensor, Tensor], Tensor]:
         """The loss with its options bound."""
         if callable(self.loss):
+            check_options_of("loss_options", "loss", self.loss_options, None)
             return functools.partial(self.loss, **self.loss_options)
         function = LOSSES[check_option("loss", self.loss, tuple(LOSSES))]
         check_options_of("loss_options", self.loss, self.loss_options, _parameters_of(function))
         return functools.partial(function, **self.loss_options) if self.loss_options else function
 
     def optimizer_class(self) -> type[torch.optim.Optimizer]:
-        if isinstance(self.optimizer, type) and issubclass(self.optimizer, torch.optim.Optimizer):
-            return self.optimizer
+        # L-BFGS wants a closure it can call many times per step, SparseAdam sparse gradients, Muon matrices only.
+        unfit = ("lbfgs", "sparseadam", "muon")
+        name = self.optimizer
+        if isinstance(name, type) and issubclass(name, torch.optim.Optimizer):
+            if name.__name__.lower() not in unfit:
+                return name
+            name = name.__name__
         found = {
             name.lower(): value
             for name, value in vars(torch.optim).items()
             if isinstance(value, type) and issubclass(value, torch.optim.Optimizer) and value is not torch.optim.Optimizer
         }
-        # L-BFGS wants a closure it can call many times per step, and SparseAdam sparse gradients.
-        for name in ("lbfgs", "sparseadam"):
-            found.pop(name, None)
-        name = self.optimizer.lower() if isinstance(self.optimizer, str) else self.optimizer
-        return found[check_option("optimizer", name, tuple(sorted(found)))]
+        usable = tuple(sorted(set(found) - set(unfit)))
+        return found[check_option("optimizer", name.lower() if isinstance(name, str) else name, usable)]
 
     def build_optimizer(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
         """The optimiser, fused into one operation where torch offers that."""

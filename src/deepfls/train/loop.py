@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from deepfls._checks import check_loss_values
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
 from deepfls.train.progress import Progress
 
-# Multiply-adds of one batch's matrix products from which a second thread pays for itself.
+# Multiply-adds of the matrix products in one step of work from which a second thread pays for itself.
 _THREADED_WORK = 4_000_000
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
@@ -84,17 +85,17 @@ def train(
     """
     loss_function = config.loss_function()
     parameters = [p for p in system.parameters() if p.requires_grad]
-    decayed: list[Tensor] = [p for p in system.consequents.parameters() if p.requires_grad]
     optimizer = config.build_optimizer(parameters)
     packed = rows.packed()
     size = min(config.batch_size, len(rows))
     starts = range(0, len(rows) - size + 1 if config.drop_last else len(rows), size)
+    n_seen = len(starts) * size if config.drop_last else len(rows)
     n_steps = len(starts) * config.epochs
     result = TrainResult()
     keeper = _Keeper(parameters)
     began = time.perf_counter()
     slowdown = 1.0
-    with _threads_for(system, size):
+    with threads_for(size * system.n_rules * system.n_features * (2 + system.n_outputs)):
         epoch = 0
         try:
             while epoch < config.epochs:
@@ -113,14 +114,13 @@ def train(
                         group["lr"] = rate
                     optimizer.step()
                     if config.weight_decay:
-                        with torch.no_grad():
-                            torch._foreach_mul_(decayed, 1.0 - min(rate * config.weight_decay, 1.0))
-                    losses.append(loss.detach())
+                        _decay_slopes(system, min(rate * config.weight_decay, 1.0))
+                    losses.append(loss.detach() * len(batch))
                     result.n_steps += 1
                     if progress is not None:
                         progress.step(len(batch))
                 epoch += 1
-                row = {"epoch": float(epoch), "loss": float(torch.stack(losses).mean()) if losses else float("nan")}
+                row = {"epoch": float(epoch), "loss": float(torch.stack(losses).sum() / n_seen) if losses else float("nan")}
                 if validation is not None:
                     row["validation_loss"] = _evaluate(system, loss_function, validation)
                 row |= {"learning_rate": rate, "seconds": time.perf_counter() - began}
@@ -143,6 +143,8 @@ def train(
         finally:
             optimizer.zero_grad()
     keeper.restore(best=validation is not None)
+    if result.stopped_by == "epochs" and keeper.retreats > 0 and not result.history:
+        result.stopped_by = "divergence"
     if result.stopped_by == "interrupt":
         kept = "the best epoch's parameters are" if validation is not None else "the parameters reached are"
         warnings.warn(f"Training was interrupted in epoch {epoch + 1} of {config.epochs}; {kept} kept.", stacklevel=2)
@@ -199,11 +201,21 @@ class _Keeper:
                 parameter.copy_(copy)
 
 
+def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
+    """Move the slopes by ``share`` of the way to their mean over the rules.
+
+    The data tell little about the slopes of a rule that fires for few rows. Pulled towards zero they would flatten the
+    system; pulled towards each other they keep the trend that all rows support.
+    """
+    slopes = system.consequents.raw_slopes
+    if slopes is not None:
+        with torch.no_grad():
+            slopes.lerp_(slopes.mean(dim=0, keepdim=True), share)
+
+
 def _mean_loss(loss_function: Callable[[Tensor, Tensor], Tensor], y: Tensor, batch: Rows) -> Tensor:
     """Mean over outputs and samples, by weight where there are weights."""
-    losses = loss_function(y, batch.target)
-    if losses.ndim == 0:
-        return losses
+    losses = check_loss_values(loss_function(y, batch.target), y, weighted=batch.weight is not None)
     if batch.weight is None:
         return losses.mean()
     # Weights have mean 1 over all rows, so a batch's own sum need not divide: it may be 0.
@@ -216,10 +228,9 @@ def _evaluate(system: nn.Module, loss_function: Callable[[Tensor, Tensor], Tenso
 
 
 @contextlib.contextmanager
-def _threads_for(system: T1FLS | IT2FLS, batch: int) -> Iterator[None]:
+def threads_for(work: int) -> Iterator[None]:
     """One thread for small work, where a second costs more than it gives; the setting from before afterwards."""
     before = torch.get_num_threads()
-    work = batch * system.n_rules * system.n_features * (2 + system.n_outputs)
     if work < _THREADED_WORK:
         torch.set_num_threads(1)
     try:

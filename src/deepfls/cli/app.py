@@ -1,0 +1,45 @@
+"""The command ``deepfls``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from deepfls import __version__
+from deepfls.cli import demo, evaluate, predict, reproduce, train
+from deepfls.cli.errors import OneLineGroup
+
+app = typer.Typer(
+    name="deepfls",
+    cls=OneLineGroup,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Learn Type-1 and Interval Type-2 fuzzy systems from tables, and use them.",
+)
+app.command()(train.train)
+app.command()(predict.predict)
+app.command()(evaluate.evaluate)
+app.command()(reproduce.reproduce)
+app.command()(demo.demo)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, metavar="")
+    ] = False,
+) -> None:
+    if version:
+        typer.echo(f"deepfls {__version__}")
+        raise typer.Exit
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+
+
+def main() -> None:
+    """Entry point of the command."""
+    app()

@@ -1,0 +1,57 @@
+"""``deepfls evaluate``: measure a model on a table that holds its targets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from deepfls.cli import settings as s
+from deepfls.cli.errors import UsageError
+from deepfls.cli.output import Output, shown
+
+
+def evaluate(
+    model: Annotated[Path, s.MODEL_ARGUMENT],
+    data: Annotated[str, s.DATA_ARGUMENT],
+    target: Annotated[
+        list[str] | None,
+        s.option("--target", "Column with the true values, if not named as in training; repeat.", s.DATA, metavar="COL"),
+    ] = None,
+    quiet: s.Quiet = False,
+    json: s.Json = False,
+    debug: s.Debug = False,
+) -> None:
+    """Measure a model on a table: RMSE, MAE and R² of numbers, accuracy and log loss of classes."""
+    output = Output(quiet=quiet, json=json)
+    with output.shown_warnings():
+        _run(model, data, target or [], output)
+
+
+def _run(path: Path, source: str, target: list[str], output: Output) -> None:
+    from deepfls.cli.models import open_data, open_model
+    from deepfls.cli.scores import json_scores, print_scores, scores_of
+    from deepfls.data.layout import targets
+    from deepfls.data.tables import find_files
+
+    find_files(source)
+    with output.working("measuring"):
+        model = open_model(path, targets=target)
+        if not model.layout.targets:
+            raise UsageError("--target must be given for a model that was trained in Python.")
+        table = open_data(source, model)
+        table.require(model.layout.targets, why=" to compare with")
+        y = targets(table, model.layout, classes=model.classes is not None)
+        scores = scores_of(model, model.inputs(table), y)
+    output.line(shown(path.name, "bold"), " on ", shown(source, "bold"), f": {table.n_rows:,} rows")
+    output.line()
+    print_scores(output, [("", scores)])
+    output.result(
+        {
+            "command": "evaluate",
+            "model": str(path),
+            "data": [str(file) for file in table.files],
+            "task": "regression" if model.classes is None else "classification",
+            "rows": table.n_rows,
+            "scores": json_scores(scores),
+        }
+    )

@@ -1,0 +1,225 @@
+"""``deepfls train``: learn a model from a table and save it."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from deepfls.cli import settings as s
+from deepfls.cli.errors import INTERRUPT, UsageError
+from deepfls.cli.output import Output, shown
+
+if TYPE_CHECKING:
+    from deepfls.cli.models import Model
+    from deepfls.data.layout import Array, Layout
+    from deepfls.data.tables import DataTable
+
+TASKS = ("auto", "regression", "classification")
+_OUT = Path("model.fls")
+
+
+def train(
+    ctx: typer.Context,
+    data: Annotated[str | None, s.DATA_ARGUMENT] = None,
+    target: s.Target = None,
+    feature: s.Feature = None,
+    drop: s.Drop = None,
+    one_hot: s.OneHot = None,
+    weight: s.Weight = None,
+    task: s.Task = None,
+    test_fraction: s.TestFraction = None,
+    config: s.Config = None,
+    kind: s.Kind = None,
+    rules: s.Rules = None,
+    order: s.Order = None,
+    uncertainty: s.Uncertainty = None,
+    reduction: s.Reduction = None,
+    tnorm: s.Tnorm = None,
+    scaling: s.Scaling = None,
+    epochs: s.Epochs = None,
+    batch_size: s.BatchSize = None,
+    loss: s.Loss = None,
+    loss_option: s.LossOption = None,
+    optimizer: s.Optimizer = None,
+    optimizer_option: s.OptimizerOption = None,
+    learning_rate: s.LearningRate = None,
+    schedule: s.Schedule = None,
+    weight_decay: s.WeightDecay = None,
+    gradient_clip: s.GradientClip = None,
+    patience: s.Patience = None,
+    validation: s.Validation = None,
+    seed: s.Seed = None,
+    device: s.Device = None,
+    dtype: s.Dtype = None,
+    centers: s.Centers = None,
+    consequents: s.Consequents = None,
+    width: s.Width = None,
+    ridge: s.Ridge = None,
+    out: Annotated[
+        Path | None, s.option("--out", "Model file to write; model.fls by default.", s.OUTPUT, metavar="FILE")
+    ] = None,
+    force: s.Force = False,
+    quiet: s.Quiet = False,
+    json: s.Json = False,
+    debug: s.Debug = False,
+) -> None:
+    """Learn a model from a table and save it.
+
+    Settings that are given neither here nor in the file of --config are the defaults of FLSRegressor and FLSClassifier.
+    """
+    given = s.settings_of(ctx, train)
+    output = Output(quiet=quiet, json=json)
+    with output.shown_warnings():
+        interrupted = _run(given, output, force=force)
+    if interrupted:
+        raise typer.Exit(INTERRUPT)
+
+
+def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
+    """Train as told; whether the user stopped it early."""
+    from deepfls.cli.models import Model, check_output
+    from deepfls.cli.scores import json_scores, print_scores, scores_of
+    from deepfls.data.layout import inputs, learn_layout, numbers, targets
+    from deepfls.data.tables import find_files, quoted, read_table
+
+    for name in ("data", "target"):
+        if name not in given:
+            missing = "DATA, a CSV or Parquet file," if name == "data" else "--target, the column to predict,"
+            raise UsageError(f"{missing} must be given. See 'deepfls train --help'.")
+    arguments = s.estimator_settings(given)
+    task, fraction, seed = given.get("task", "auto"), given.get("test_fraction", 0.0), given.get("seed", 0)
+    _check(task, fraction, seed)
+    out = given.get("out", _OUT)
+    find_files(given["data"])  # a missing table is told before anything about the model file
+    check_output(out, force=force, inputs=[given["data"]])
+
+    with output.working("reading the table"):
+        table = read_table(given["data"])
+    layout = learn_layout(
+        table,
+        given["target"],
+        features=given.get("feature"),
+        drop=given.get("drop", ()),
+        weight=given.get("weight"),
+        one_hot=given.get("one_hot", False),
+    )
+    layout, classes = _with_task(layout, task)
+    x, y = inputs(table, layout), targets(table, layout, classes=classes)
+    weight = numbers(table, given["weight"]) if "weight" in given else None
+    trained, tested = split_rows(table, fraction, seed, y if classes else None)
+    x_trained, x_tested = (x.take(trained), x.take(tested)) if len(tested) else (x, x)
+    _announce(output, table, layout, len(trained), len(tested))
+
+    with output.working("starting"):  # importing torch takes seconds
+        from deepfls import FLSClassifier, FLSRegressor
+
+    began = time.perf_counter()
+    with s.settings_errors_as_usage():
+        estimator = (FLSClassifier if classes else FLSRegressor)(**arguments, verbose=int(output.bars))
+        estimator.fit(x_trained, y[trained], None if weight is None else weight[trained])
+    estimator.set_params(verbose=0)
+    seconds = time.perf_counter() - began
+    estimator.table_ = layout.as_dict()
+    # Before anything else: measuring the error must not cost a trained model.
+    estimator.save(out)
+    model = Model(estimator, layout, out)
+    try:
+        groups = [("train", scores_of(model, x_trained, y[trained]))]
+        if len(tested):
+            groups.append(("test", scores_of(model, x_tested, y[tested])))
+    except KeyboardInterrupt:
+        warnings.warn(f"The model is saved as {quoted(out)}; measuring its error was interrupted.", stacklevel=2)
+        return True
+    output.line()
+    print_scores(output, groups)
+    output.line()
+    _close(output, model, seconds, measured_on_test=len(tested) > 0)
+    output.result(
+        {
+            "command": "train",
+            "model": str(out),
+            "data": [str(file) for file in table.files],
+            "task": "classification" if classes else "regression",
+            "targets": list(layout.targets),
+            "classes": model.classes,
+            "inputs": layout.input_names,
+            "rows": {"train": len(trained), "test": len(tested)},
+            "settings": {name: value for name, value in estimator.get_params().items() if name != "verbose"},
+            "epochs": estimator.n_epochs_,
+            "stopped_by": estimator.stopped_by_,
+            "seconds": round(seconds, 3),
+            "scores": {group: json_scores(scores) for group, scores in groups},
+        }
+    )
+    return bool(estimator.stopped_by_ == "interrupt")
+
+
+def _check(task: str, fraction: float, seed: int) -> None:
+    from deepfls.data.tables import nearest
+
+    if task not in TASKS:
+        raise UsageError(f"--task must be one of {', '.join(TASKS)}, got {task!r}.{nearest(task, TASKS)}")
+    if not 0.0 <= fraction < 1.0:
+        raise UsageError(f"--test-fraction must be at least 0 and less than 1, got {fraction}.")
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"--seed must be between 0 and {2**32 - 1}, got {seed}.")
+
+
+def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
+    """The layout for a task, and whether that is classification: "auto" takes text and true/false as classes."""
+    classes = task == "classification" or (task == "auto" and layout.target_kind != "number")
+    if classes and len(layout.targets) > 1:
+        raise UsageError(f"Classification takes one --target, got {len(layout.targets)}.")
+    # Read as numbers, text is refused by name and row, and true and false are 1 and 0.
+    return (layout if classes else replace(layout, target_kind="number")), classes
+
+
+def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | None) -> tuple[Array, Array]:
+    """Sorted rows to train on and to test on; of every class, at least one row is trained on."""
+    import numpy as np
+
+    from deepfls.data.tables import TableError
+
+    order = np.random.default_rng(seed).permutation(table.n_rows)
+    groups = [order] if classes is None else [order[classes[order] == name] for name in np.unique(classes)]
+    sizes = [min(round(fraction * len(group)), len(group) - 1) for group in groups]
+    tested = np.sort(np.concatenate([group[:size] for group, size in zip(groups, sizes, strict=True)]))
+    trained = np.sort(np.concatenate([group[size:] for group, size in zip(groups, sizes, strict=True)]))
+    if fraction > 0 and not len(tested):
+        raise TableError(f"{table.label} must have enough rows to hold a share of {fraction:g} out, got {table.n_rows}.")
+    return trained, tested
+
+
+def _announce(output: Output, table: DataTable, layout: Layout, n_trained: int, n_tested: int) -> None:
+    files = shown(table.files[0].name, "bold") if len(table.files) == 1 else f"{len(table.files)} files"
+    rows = f"{n_trained:,} rows" if not n_tested else f"{n_trained:,} of {n_trained + n_tested:,} rows"
+    n_inputs = len(layout.input_names)
+    names = [part for name in layout.targets for part in (", ", shown(name, "bold", width=40))][1:]
+    output.line(
+        "Training on ",
+        files,
+        f": {rows}, {n_inputs} input{'s' * (n_inputs != 1)}, target{'s' * (len(layout.targets) > 1)} ",
+        *names,
+    )
+
+
+def _close(output: Output, model: Model, seconds: float, *, measured_on_test: bool) -> None:
+    estimator = model.estimator
+    if not measured_on_test:
+        output.line("Measured on the rows it was trained on; --test-fraction 0.2 would hold rows out.", style="dim")
+    ends = {
+        "interrupt": ", as it was when training was interrupted",
+        "patience": ", stopped early",
+        "divergence": ", the last finite state",
+    }
+    output.line(
+        "Saved ",
+        shown(model.path, "bold"),
+        f": {estimator.kind}, {estimator.n_rules} rule{'s' * (estimator.n_rules != 1)}, "
+        f"{estimator.n_epochs_} epochs, {seconds:.1f} s{ends.get(estimator.stopped_by_, '')}",
+    )

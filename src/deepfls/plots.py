@@ -1,0 +1,173 @@
+"""Plots of learned systems, in the manner of scikit-learn's displays: data in, ``plot(ax=None)`` returns the display.
+
+matplotlib is imported inside, without pyplot, so that nothing global changes and no window system is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from deepfls.functional.memberships import gaussian_grades, interval_gaussian_grades
+from deepfls.learner import FLSEstimator
+from deepfls.nn.systems import IT2FLS
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Distinguishable with any colour vision (Okabe and Ito).
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#666666")
+# More points than this are counted in hexagons rather than drawn one by one.
+_DENSE = 3_000
+
+
+def label(name: object, width: int = 40) -> str:
+    """A name as a label: shortened, on one line, and never read as a formula."""
+    text = " ".join(str(name).split())
+    text = text if len(text) <= width else text[: width - 1] + "…"
+    return text.replace("$", r"\$")
+
+
+def new_figure(width: float, height: float) -> Any:
+    """A figure that belongs to nobody else."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _axes(ax: Any | None, width: float = 5.0, height: float = 4.0) -> Any:
+    return new_figure(width, height).subplots() if ax is None else ax
+
+
+@dataclass
+class LearningCurveDisplay:
+    """Loss by epoch, for training and validation rows.
+
+    Parameters
+    ----------
+    history : list of dict
+        Rows as in ``history_``.
+    """
+
+    history: Sequence[dict[str, float]]
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(cls, estimator: FLSEstimator, *, ax: Any = None, name: str | None = None) -> LearningCurveDisplay:
+        return cls(estimator.history_).plot(ax, name=name)
+
+    def plot(self, ax: Any = None, *, name: str | None = None, color: str = COLORS[0]) -> LearningCurveDisplay:
+        ax = _axes(ax)
+        epochs = [row["epoch"] for row in self.history]
+        prefix = f"{label(name)}, " if name else ""
+        ax.plot(epochs, [row["loss"] for row in self.history], color=color, label=f"{prefix}training")
+        if self.history and "validation_loss" in self.history[0]:
+            validation = [row["validation_loss"] for row in self.history]
+            ax.plot(epochs, validation, color=color, linestyle="--", label=f"{prefix}validation")
+        ax.set(xlabel="epoch", ylabel="loss", yscale="log")
+        ax.legend(frameon=False)
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass
+class PredictionDisplay:
+    """Predicted against true values, in the units of the target.
+
+    Parameters
+    ----------
+    y_true, y_pred : ndarray, shape (rows,)
+    """
+
+    y_true: Array
+    y_pred: Array
+    ax_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    def plot(self, ax: Any = None, *, name: str = "y", color: str = COLORS[0]) -> PredictionDisplay:
+        ax = _axes(ax)
+        if len(self.y_true) > _DENSE:
+            ax.hexbin(self.y_true, self.y_pred, gridsize=60, bins="log", cmap="Blues", mincnt=1, linewidths=0)
+        else:
+            ax.scatter(self.y_true, self.y_pred, s=8, alpha=0.5, color=color, linewidths=0)
+        low, high = min(self.y_true.min(), self.y_pred.min()), max(self.y_true.max(), self.y_pred.max())
+        ax.plot([low, high], [low, high], color="#444444", linewidth=1, linestyle=":")
+        ax.set(xlabel=f"true {label(name)}", ylabel=f"predicted {label(name)}", aspect="equal")
+        ax.spines[["top", "right"]].set_visible(False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass
+class MembershipsDisplay:
+    """The sets of every rule over each input, in the units of the data; IT2 sets with their footprint.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of the inputs shown.
+    grids : list of ndarray, shape (points,)
+        Values of each input.
+    lower, upper : list of ndarray, shape (points, rules)
+        Grades at these values; equal for Type-1 sets.
+    """
+
+    names: Sequence[str]
+    grids: Sequence[Array]
+    lower: Sequence[Array]
+    upper: Sequence[Array]
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FLSEstimator, *, features: Sequence[int] | None = None, n_points: int = 200, span: float = 3.0
+    ) -> MembershipsDisplay:
+        """Sets of the given inputs, the first nine by default, over ``span`` standard deviations around their mean."""
+        system, scaling = estimator.system_, estimator.x_scaling_
+        chosen = list(range(min(system.n_features, 9))) if features is None else list(features)
+        names = getattr(estimator, "feature_names_in_", [f"x{m}" for m in range(system.n_features)])
+        z = torch.linspace(-span, span, n_points, dtype=torch.float64, device=system.centers.device)
+        display = cls([str(names[m]) for m in chosen], [], [], [])
+        for m in chosen:
+            column = slice(m, m + 1)
+            x, centers = z.unsqueeze(1), system.centers[:, column]
+            if isinstance(system, IT2FLS):
+                widths = system.lower_sigmas[:, column], system.upper_sigmas[:, column]
+                grades = interval_gaussian_grades(x, centers, *widths, system.heights[:, column])
+            else:
+                one = gaussian_grades(x, centers, system.sigmas[:, column])
+                grades = (one, one)  # type: ignore[assignment]  # unpacked below like the named tuple
+            lower, upper = (grade[:, :, 0].detach().cpu().numpy() for grade in grades)
+            display.grids = [*display.grids, z.cpu().numpy() * scaling.scale[m] + scaling.shift[m]]
+            display.lower, display.upper = [*display.lower, lower], [*display.upper, upper]
+        return display
+
+    def plot(self, axes: Any = None) -> MembershipsDisplay:
+        n_shown = len(self.names)
+        n_columns = min(n_shown, 3)
+        if axes is None:
+            n_rows = math.ceil(n_shown / n_columns)
+            axes = new_figure(3.6 * n_columns, 2.3 * n_rows).subplots(n_rows, n_columns, squeeze=False)
+        axes = np.asarray(axes).ravel()
+        for ax, name, grid, lower, upper in zip(axes, self.names, self.grids, self.lower, self.upper, strict=False):
+            for rule in range(upper.shape[1]):
+                color = COLORS[rule % len(COLORS)]
+                ax.fill_between(grid, lower[:, rule], upper[:, rule], color=color, alpha=0.2, linewidth=0)
+                ax.plot(grid, upper[:, rule], color=color, linewidth=1)
+            ax.set(xlabel=label(name), ylim=(0, 1.05))
+            ax.spines[["top", "right"]].set_visible(False)
+        for ax in axes[n_shown:]:
+            ax.set_visible(False)
+        axes[0].set_ylabel("grade")
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self

@@ -1,0 +1,225 @@
+"""The command as a whole: start, help, exit codes of real processes, hostile names."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import csv
+
+import deepfls
+from deepfls import load
+from deepfls.cli.output import aligned, printable
+
+FAST = ("--epochs", "2", "--rules", "2", "--seed", "0")
+HOSTILE = [
+    "[red]x[/red]",
+    "[/]",
+    "=cmd()",
+    "-2+3",
+    "🦉 Σ",
+    "x" * 200,
+    "\x1b[31mred\x1b[0m",
+    "\x9b31m",
+    "\u202etxet",
+    "a,b",
+    'say "hi"',
+    "two\nlines",
+    "tab\t",
+    "{0}%s",
+    "--target",
+]
+
+Run = Callable[..., Any]
+
+
+def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "deepfls", *arguments], capture_output=True, text=True, **options)
+
+
+def test_version_is_the_package_version(run: Run) -> None:
+    assert run("--version").stdout == f"deepfls {deepfls.__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)], ids=str)
+def test_help_lists_the_commands(run: Run, arguments: tuple[str, ...]) -> None:
+    text = run(*arguments).stdout
+    assert all(name in text for name in ("train", "predict", "evaluate"))
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate"])
+def test_every_command_has_help(run: Run, command: str) -> None:
+    assert "--debug" in run(command, "-h").stdout
+
+
+def test_unknown_command_is_told(run: Run) -> None:
+    result = run("tran", code=2)
+    assert result.stderr.startswith("Error: No such command 'tran'.")
+    assert result.stderr.count("\n") == 1
+
+
+def test_missing_argument_is_told(run: Run) -> None:
+    assert run("predict", code=2).stderr == "Error: Missing argument 'MODEL'. See 'deepfls predict --help'.\n"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    source = (
+        "import sys, json\n"
+        "sys.argv = ['deepfls', 'train', '--help']\n"
+        "from deepfls.cli.app import main\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        "heavy = ['torch', 'sklearn', 'numpy', 'pyarrow', 'numba', 'pandas', 'matplotlib']\n"
+        "print(json.dumps([name for name in heavy if name in sys.modules]), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert json.loads(done.stderr) == []
+
+
+def test_mistyped_name_does_not_wait_for_torch(folder: Path) -> None:
+    source = (
+        "import sys\n"
+        "sys.argv = ['deepfls', 'train', 'plant.csv', '--target', 'Y']\n"
+        "from deepfls.cli.app import main\n"
+        "try:\n"
+        "    main()\n"
+        "except SystemExit as end:\n"
+        "    print(end.code, 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 False\n"
+
+
+def test_process_ends_with_one_line_and_a_code(folder: Path) -> None:
+    done = process("train", "plant.csv", "--target", "Y")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: 'plant.csv' has no column 'Y' to be the target. Did you mean 'y'?\n"
+
+
+def test_process_shows_the_traceback_with_debug(folder: Path) -> None:
+    done = process("train", "plant.csv", "--target", "Y", "--debug")
+    assert done.returncode == 1
+    assert done.stderr.startswith("Traceback (most recent call last):")
+    assert "TableError: 'plant.csv' has no column 'Y'" in done.stderr
+
+
+def test_process_trains_and_predicts(folder: Path) -> None:
+    arguments = ("--target", "y", "--feature", "x", "--kind", "t1", *FAST, "--out", "m.fls")
+    done = process("train", "plant.csv", *arguments)
+    assert (done.returncode, done.stderr) == (0, "")
+    done = process("predict", "m.fls", "plant.csv")
+    predicted = load("m.fls").predict(csv.read_csv("plant.csv").select(["x"]))
+    assert [float(line) for line in done.stdout.splitlines()[1:]] == predicted.tolist()
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_closed_pipe_is_no_error(run: Run, folder: Path) -> None:
+    run("train", "plant.csv", "--target", "y", "--feature", "x", "--kind", "t1", *FAST, "--out", "m.fls")
+    (folder / "long.csv").write_text("x\n" + "1\n" * 20_000)
+    command = f"{sys.executable} -m deepfls predict m.fls long.csv | head -1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("y\n", "")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a pseudo-terminal")
+def test_interrupt_in_a_terminal_saves_the_model(folder: Path) -> None:
+    import pty
+
+    parent, child = pty.openpty()
+    arguments = (
+        "train",
+        "plant.csv",
+        "--target",
+        "y",
+        "--feature",
+        "x",
+        "--epochs",
+        "10000000",
+        "--kind",
+        "t1",
+        "--out",
+        "m.fls",
+    )
+    running = subprocess.Popen([sys.executable, "-m", "deepfls", *arguments], stdin=child, stdout=child, stderr=child)
+    os.close(child)
+    shown = b""
+    try:
+        while b"epoch 1" not in shown:  # ends with the process: reading then fails
+            shown += os.read(parent, 4096)
+        running.send_signal(signal.SIGINT)
+        while running.poll() is None:
+            shown += os.read(parent, 4096)
+    except OSError:  # the terminal of a process that has ended
+        pass
+    finally:
+        running.kill()
+        os.close(parent)
+    assert running.wait() == 130, shown.decode()
+    assert b"as it was when training was interrupted" in shown
+    assert load("m.fls").stopped_by_ == "interrupt"
+
+
+def safe(text: str) -> bool:
+    return all(c.isprintable() or c == "\n" for c in text)
+
+
+@pytest.mark.parametrize("name", HOSTILE, ids=[ascii(name)[:20] for name in HOSTILE])
+def test_hostile_names_pass_through_everything(run: Run, folder: Path, name: str) -> None:
+    header = '"' + name.replace('"', '""') + '"'
+    rows = "".join(f"{i},{i % 3},{header}\n" for i in range(12))
+    (folder / "t.csv").write_text(f"{header},x,c\n{rows}", encoding="utf-8")
+    trained = run("train", "t.csv", f"--target={name}", "--one-hot", *FAST, "--out", "m.fls")
+    assert safe(trained.output)
+    assert printable(name)[:30] in trained.stdout
+    assert load("m.fls").table_["targets"] == [name]
+    assert safe(run("evaluate", "m.fls", "t.csv").output)
+    run("predict", "m.fls", "t.csv", "--out", "p.csv", "--keep", "c")
+    written = csv.read_csv("p.csv", parse_options=csv.ParseOptions(newlines_in_values=True))
+    assert written.schema.names == ["c", name]
+    assert written.column("c").to_pylist() == [name] * 12
+    content = json.loads(run("train", "t.csv", f"--target={name}", "--one-hot", *FAST, "--json", "--force").stdout)
+    assert content["targets"] == [name]
+    wrong = run("train", "t.csv", f"--target={name}", "--force", code=1)
+    assert wrong.stderr.count("\n") == 1
+    assert safe(wrong.stderr)
+    wrong = run("predict", f"./{name}.fls", "t.csv", code=1)
+    assert wrong.stderr.count("\n") == 1
+    assert safe(wrong.stderr)
+
+
+def test_hostile_classes_pass_through_everything(run: Run, folder: Path) -> None:
+    classes = [name for name in HOSTILE if name.strip()]
+    quoted = ['"' + name.replace('"', '""') + '"' for name in classes]
+    (folder / "t.csv").write_text("x,y\n" + "".join(f"{i},{name}\n" for i, name in enumerate(quoted)), encoding="utf-8")
+    assert safe(run("train", "t.csv", "--target", "y", *FAST, "--out", "m.fls").output)
+    run("predict", "m.fls", "t.csv", "--out", "p.csv")
+    names = csv.read_csv("p.csv", parse_options=csv.ParseOptions(newlines_in_values=True)).schema.names
+    assert sorted(names) == sorted(["y", *(f"y={name}" for name in classes)])
+
+
+@pytest.mark.parametrize(
+    ("values", "texts"),
+    [
+        ([3.14159, 123.456], ["3.142", "123.456"]),
+        ([12345.678, 98765.4321], ["12,346", "98,765"]),
+        ([0.01234], ["0.01234"]),
+        ([0.0, 1.5], ["0.000", "1.500"]),
+        ([-0.5], ["-0.5000"]),
+        ([1e-9, 1.0], ["1e-09", "1"]),
+        ([1e12], ["1e+12"]),
+        ([float("nan"), 2.0], ["nan", "2.000"]),
+        ([0.0], ["0"]),
+    ],
+    ids=str,
+)
+def test_numbers_of_a_column_align(values: list[float], texts: list[str]) -> None:
+    assert aligned(values) == texts

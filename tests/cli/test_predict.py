@@ -1,0 +1,229 @@
+"""``deepfls predict``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from deepfls import FLSClassifier, FLSRegressor, load
+
+FAST = ("--epochs", "2", "--rules", "2", "--seed", "0")
+
+Run = Callable[..., Any]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def model(run: Run) -> str:
+    """A model of y from x."""
+    run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls")
+    return "m.fls"
+
+
+@pytest.fixture
+def classifier(run: Run) -> str:
+    """A model of label from x and the one-hot color."""
+    arguments = ("--target", "label", "--feature", "x", "--feature", "color", "--one-hot")
+    run("train", "plant.csv", *arguments, *FAST, "--out", "c.fls")
+    return "c.fls"
+
+
+def expected(model: str) -> np.ndarray:
+    x = csv.read_csv("plant.csv").select(["x"])
+    return np.asarray(load(model).predict(x))
+
+
+def test_predict_writes_csv_that_reads_back_exactly(run: Run, model: str) -> None:
+    result = run("predict", model, "plant.csv", "--out", "p.csv")
+    assert result.stdout == "Wrote 40 predictions to p.csv\n"
+    assert result.stderr == ""
+    table = csv.read_csv("p.csv")
+    assert table.schema.names == ["y"]
+    assert np.array_equal(table.column("y").to_numpy(), expected(model))
+
+
+def test_predict_writes_parquet(run: Run, model: str) -> None:
+    run("predict", model, "plant.csv", "--out", "p.parquet")
+    assert np.array_equal(parquet.read_table("p.parquet").column("y").to_numpy(), expected(model))
+
+
+@pytest.mark.parametrize("out", [(), ("--out", "-")], ids=["absent", "dash"])
+def test_predict_prints_csv_and_nothing_else(run: Run, model: str, out: tuple[str, ...]) -> None:
+    result = run("predict", model, "plant.csv", *out)
+    lines = result.stdout.splitlines()
+    assert lines[0] == "y"
+    assert [float(line) for line in lines[1:]] == expected(model).tolist()
+    assert result.stderr == ""
+
+
+def test_predict_names_several_targets(run: Run) -> None:
+    run("train", "plant.csv", "--target", "y", "--target", "z", "--feature", "x", *FAST, "--out", "m.fls")
+    lines = run("predict", "m.fls", "plant.csv").stdout.splitlines()
+    assert lines[0] == "y,z"
+    assert np.array_equal([[float(v) for v in line.split(",")] for line in lines[1:]], expected("m.fls"))
+
+
+def test_predict_gives_class_and_probabilities(run: Run, classifier: str) -> None:
+    run("predict", classifier, "plant.csv", "--out", "p.csv")
+    header, first = Path("p.csv").read_text().splitlines()[:2]
+    assert header == "label,label=down,label=up"
+    assert first.startswith("down,0.")
+    table = csv.read_csv("p.csv")
+    probabilities = np.stack([table.column(name).to_numpy() for name in ("label=down", "label=up")], axis=1)
+    assert np.allclose(probabilities.sum(axis=1), 1.0)
+    assert table.column("label").to_pylist() == np.array(["down", "up"])[probabilities.argmax(axis=1)].tolist()
+
+
+def test_predict_needs_neither_targets_nor_other_columns(run: Run, classifier: str, folder: Path) -> None:
+    rows = ["color,x", *(f"{c},{x}" for c, x in (("blue", 1), ("red", 2)))]
+    (folder / "new.csv").write_text("\n".join(rows))
+    assert len(run("predict", classifier, "new.csv").stdout.splitlines()) == 3
+
+
+def test_predict_reads_categories_that_look_like_numbers(run: Run, folder: Path) -> None:
+    (folder / "t.csv").write_text("zip,y\n" + "01,1\n10,2\nA1,3\n" * 5)
+    run("train", "t.csv", "--target", "y", "--one-hot", *FAST, "--out", "m.fls")
+    (folder / "new.csv").write_text("zip\n01\n10\n")
+    assert len(run("predict", "m.fls", "new.csv").stdout.splitlines()) == 3
+
+
+def test_predict_carries_columns_along(run: Run, model: str) -> None:
+    result = run("predict", model, "plant.csv", "--keep", "color", "--keep", "y", "--prefix", "predicted_")
+    assert result.stdout.splitlines()[0] == "color,y,predicted_y"
+    assert result.stdout.splitlines()[2].startswith("green,0.01,")
+
+
+def test_predict_quotes_what_needs_it(run: Run, folder: Path) -> None:
+    (folder / "t.csv").write_text('x,"a,b"\n' + '1,"one, ""two"""\n2,three\n' * 5)
+    run("train", "t.csv", "--target", "a,b", *FAST, "--out", "m.fls")
+    run("predict", "m.fls", "t.csv", "--out", "p.csv", "--keep", "x")
+    table = csv.read_csv("p.csv")
+    assert table.schema.names == ["x", "a,b", 'a,b=one, "two"', "a,b=three"]
+    assert set(table.column("a,b").to_pylist()) <= {'one, "two"', "three"}
+
+
+def test_predict_json_describes_what_was_written(run: Run, model: str) -> None:
+    content = json.loads(run("predict", model, "plant.csv", "--out", "p.csv", "--json").stdout)
+    assert content == {
+        "command": "predict",
+        "model": "m.fls",
+        "data": ["plant.csv"],
+        "predictions": "p.csv",
+        "rows": 40,
+        "columns": ["y"],
+        "warnings": [],
+    }
+
+
+def test_predict_quiet_is_quiet(run: Run, model: str) -> None:
+    assert run("predict", model, "plant.csv", "--out", "p.csv", "--quiet").output == ""
+
+
+def test_predict_takes_a_model_trained_in_python(run: Run, folder: Path) -> None:
+    x = np.linspace(0, 1, 20).reshape(-1, 2)
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x).save("m.fls")
+    (folder / "t.csv").write_text("a,b\n0,1\n1,0\n")
+    lines = run("predict", "m.fls", "t.csv").stdout.splitlines()
+    assert lines[0] == "y1,y2"
+    assert [float(v) for v in lines[1].split(",")] == load("m.fls").predict([[0.0, 1.0]])[0].tolist()
+    FLSClassifier(n_rules=2, epochs=1, random_state=0).fit(pa.table({"b": x[:, 0]}), [1, 2] * 5).save("c.fls")
+    assert run("predict", "c.fls", "t.csv").stdout.splitlines()[0] == "y,y=1,y=2"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--json",), "--json must come with --out, because predictions would fill standard output."),
+        (("--out", "p.txt"), "--out must end in .csv, .parquet, .pq, got 'p.txt'."),
+        (("--out", "no/p.csv"), "--out must be in a folder that exists, got 'no/p.csv'."),
+        (("--out", "plant.csv", "--force"), "--out must not be a file that is read, got 'plant.csv'."),
+        (("--out", "there.csv"), "'there.csv' is there already: replace it with --force, or give another --out."),
+    ],
+    ids=" ".join,
+)
+def test_predict_tells_wrong_usage(
+    refused: Refused, model: str, folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    (folder / "there.csv").write_text("precious")
+    assert refused("predict", model, "plant.csv", *arguments, code=2) == message
+    assert (folder / "there.csv").read_text() == "precious"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("X\n1\n", "'new.csv' has no column 'x' that the model reads. Did you mean 'X'?"),
+        ("x\n1\n?\n", "Column 'x' of 'new.csv' must hold numbers, got text ('?' in data row 2)."),
+        ("x\n1\nNA\n", "Column 'x' of 'new.csv' must have a number in every row, got a missing value in data row 2."),
+        ("x\n1\ninf\n", "Column 'x' of 'new.csv' must have a finite number in every row, got inf in data row 2."),
+        ("x\n", "'new.csv' must have rows, got column names only."),
+    ],
+    ids=["renamed", "text", "missing", "infinite", "empty"],
+)
+def test_predict_tells_wrong_data(refused: Refused, model: str, folder: Path, content: str, message: str) -> None:
+    (folder / "new.csv").write_text(content)
+    assert refused("predict", model, "new.csv", "--out", "p.csv", code=1) == message
+    assert not (folder / "p.csv").exists()
+
+
+def test_predict_tells_an_unknown_category(refused: Refused, classifier: str, folder: Path) -> None:
+    (folder / "new.csv").write_text("x,color\n1,red\n2,mauve\n")
+    message = (
+        "Column 'color' of 'new.csv' must hold one of the categories 'blue', 'green', 'red' the model was trained on, got "
+        "'mauve' in data row 2."
+    )
+    assert refused("predict", classifier, "new.csv", code=1) == message
+
+
+def test_predict_tells_a_wrong_column_to_keep(refused: Refused, model: str) -> None:
+    message = "'plant.csv' has no column 'colour' to keep. Did you mean 'color'?"
+    assert refused("predict", model, "plant.csv", "--keep", "colour", code=1) == message
+    message = "Column 'y' is both kept and predicted: name the latter with --prefix predicted_."
+    assert refused("predict", model, "plant.csv", "--keep", "y", code=1) == message
+
+
+def test_predict_tells_a_wrong_model(refused: Refused, model: str, folder: Path) -> None:
+    message = "There is no model file 'n.fls'. Did you mean 'm.fls'?"
+    assert refused("predict", "n.fls", "plant.csv", code=1) == message
+    assert "'plant.csv' is not a deepfls model" in refused("predict", "plant.csv", "plant.csv", code=1)
+    whole = (folder / model).read_bytes()
+    (folder / model).write_bytes(whole[:-8])
+    assert refused("predict", model, "plant.csv", code=1).startswith("'m.fls' is not a deepfls model, or it is truncated")
+
+
+def test_predict_tells_a_wrong_number_of_unnamed_columns(refused: Refused) -> None:
+    x = np.linspace(0, 1, 20).reshape(-1, 2)
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x).save("m.fls")
+    message = "'plant.csv' must have 2 columns of inputs for a model trained without column names, got 7."
+    assert refused("predict", "m.fls", "plant.csv", code=1) == message
+
+
+@pytest.mark.parametrize(
+    "table", [{"features": ["q"]}, {"features": ["q"], "categories": {}, "targets": [], "target_kind": "text"}]
+)
+def test_predict_tells_a_damaged_description_of_columns(refused: Refused, model: str, table: dict[str, Any]) -> None:
+    estimator = load(model)
+    estimator.table_ = table
+    estimator.save(model)
+    message = "The model's description of its columns is damaged: train the model again."
+    assert refused("predict", model, "plant.csv", code=1) == message
+
+
+def test_predict_leaves_the_old_file_when_writing_fails(
+    refused: Refused, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    (folder / "p.csv").write_text("precious")
+    monkeypatch.setattr("os.fsync", full)
+    assert refused("predict", model, "plant.csv", "--out", "p.csv", "--force", code=1) == "No space left on device."
+    assert (folder / "p.csv").read_text() == "precious"
+    assert sorted(path.name for path in folder.iterdir()) == ["m.fls", "p.csv", "plant.csv"]

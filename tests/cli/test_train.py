@@ -1,0 +1,367 @@
+"""``deepfls train``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, parquet
+
+from deepfls import FLSClassifier, FLSRegressor, load, metrics
+
+FAST = ("--epochs", "3", "--rules", "2", "--seed", "0")
+SAME = {"epochs": 3, "n_rules": 2, "random_state": 0}
+
+Run = Callable[..., Any]
+Refused = Callable[..., str]
+
+
+def columns(*names: str) -> pa.Table:
+    return csv.read_csv("plant.csv").select(list(names)).cast(pa.schema([(name, pa.float64()) for name in names]))
+
+
+def target(name: str) -> np.ndarray:
+    return np.asarray(csv.read_csv("plant.csv").column(name).to_pylist())
+
+
+def test_train_gives_what_the_estimator_gives(run: Run) -> None:
+    run("train", "plant.csv", "--target", "y", "--feature", "x", "--feature", "w", *FAST, "--out", "m.fls")
+    x = columns("x", "w")
+    expected = FLSRegressor(**SAME).fit(x, target("y"))
+    model = load("m.fls")
+    assert np.array_equal(model.predict(x), expected.predict(x))
+    assert list(model.feature_names_in_) == ["x", "w"]
+
+
+def test_train_prints_a_table_and_says_what_it_measured(run: Run) -> None:
+    lines = run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls").stdout.splitlines()
+    assert lines[0] == "Training on plant.csv: 40 rows, 1 input, target y"
+    assert lines[2].split() == ["target", "rows", "RMSE", "MAE", "R²"]
+    assert lines[4].split()[:2] == ["y", "train"]
+    assert lines[6] == "Measured on the rows it was trained on; --test-fraction 0.2 would hold rows out."
+    assert lines[7].startswith("Saved m.fls: it2, 2 rules, 3 epochs, ")
+    assert len(lines) == 8
+
+
+def test_train_is_clean_on_standard_error(run: Run) -> None:
+    assert run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST).stderr == ""
+
+
+def test_train_writes_model_fls_by_default(run: Run, folder: Path) -> None:
+    run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST)
+    assert (folder / "model.fls").is_file()
+
+
+def test_train_reads_parquet_like_csv(run: Run) -> None:
+    parquet.write_table(csv.read_csv("plant.csv"), "plant.parquet")
+    for name in ("csv", "parquet"):
+        run("train", f"plant.{name}", "--target", "y", "--feature", "x", *FAST, "--out", f"{name}.fls")
+    x = columns("x")
+    assert np.array_equal(load("csv.fls").predict(x), load("parquet.fls").predict(x))
+
+
+def test_train_reads_all_files_of_a_pattern(run: Run, folder: Path) -> None:
+    lines = (folder / "plant.csv").read_text().splitlines(keepends=True)
+    for name, part in (("a", lines[1:15]), ("b", lines[15:])):
+        (folder / f"part-{name}.csv").write_text("".join([lines[0], *part]))
+    result = run("train", "part-*.csv", "--target", "y", "--feature", "x", *FAST)
+    assert result.stdout.splitlines()[0] == "Training on 2 files: 40 rows, 1 input, target y"
+
+
+def test_train_takes_several_targets(run: Run) -> None:
+    result = run("train", "plant.csv", "--target", "y", "--target", "z", "--feature", "x", *FAST, "--out", "m.fls")
+    assert "1 input, targets y, z" in result.stdout
+    x = columns("x")
+    expected = FLSRegressor(**SAME).fit(x, np.stack([target("y"), target("z")], axis=1))
+    assert np.array_equal(load("m.fls").predict(x), expected.predict(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "classes"),
+    [("label", "auto", ["down", "up"]), ("flag", "auto", ["false", "true"]), ("w", "classification", [1, 2])],
+)
+def test_train_learns_classes(run: Run, name: str, task: str, classes: list[object]) -> None:
+    result = run("train", "plant.csv", "--target", name, "--task", task, "--feature", "x", *FAST, "--out", "m.fls")
+    assert result.stdout.splitlines()[2].split() == ["target", "rows", "accuracy", "log", "loss"]
+    model = load("m.fls")
+    assert isinstance(model, FLSClassifier)
+    assert model.classes_.tolist() == classes
+
+
+def test_train_learns_true_and_false_as_numbers_if_told_to(run: Run) -> None:
+    run("train", "plant.csv", "--target", "flag", "--task", "regression", "--feature", "x", *FAST, "--out", "m.fls")
+    x = columns("x")
+    expected = FLSRegressor(**SAME).fit(x, target("flag").astype(float))
+    assert np.array_equal(load("m.fls").predict(x), expected.predict(x))
+
+
+def test_train_one_hot_encodes_text(run: Run) -> None:
+    arguments = ("--target", "y", "--drop", "z", "--drop", "label", "--drop", "flag", "--one-hot")
+    run("train", "plant.csv", *arguments, *FAST, "--out", "m.fls")
+    assert list(load("m.fls").feature_names_in_) == ["x", "color=blue", "color=green", "color=red", "w"]
+
+
+def test_train_passes_weights(run: Run) -> None:
+    run("train", "plant.csv", "--target", "y", "--weight", "w", "--feature", "x", *FAST, "--out", "m.fls")
+    x = columns("x")
+    expected = FLSRegressor(**SAME).fit(x, target("y"), target("w"))
+    assert np.array_equal(load("m.fls").predict(x), expected.predict(x))
+
+
+def test_train_holds_rows_out(run: Run) -> None:
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--test-fraction", "0.25")
+    result = run(*arguments)
+    assert result.stdout.splitlines()[0] == "Training on plant.csv: 30 of 40 rows, 1 input, target y"
+    assert [line.split()[-4] for line in result.stdout.splitlines()[4:6]] == ["train", "test"]
+    assert "Measured on" not in result.stdout
+    first, second = (json.loads(run(*arguments, "--json", "--force").stdout) for _ in range(2))
+    assert first["scores"] == second["scores"]
+
+
+def test_train_holds_rows_of_every_class_out(run: Run) -> None:
+    arguments = ("train", "plant.csv", "--target", "label", "--feature", "x", *FAST, "--json")
+    assert json.loads(run(*arguments, "--test-fraction", "0.99").stdout)["rows"] == {"train": 2, "test": 38}
+
+
+def test_train_json_is_the_only_output(run: Run) -> None:
+    result = run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls", "--json")
+    assert result.stderr == ""
+    content = json.loads(result.stdout)
+    predicted = load("m.fls").predict(columns("x"))
+    assert content["scores"] == {
+        "train": {
+            "y": {
+                "rmse": metrics.rmse(target("y"), predicted),
+                "mae": metrics.mae(target("y"), predicted),
+                "r2": metrics.r2(target("y"), predicted),
+            }
+        }
+    }
+    assert content["model"] == "m.fls"
+    assert content["data"] == ["plant.csv"]
+    assert content["task"] == "regression"
+    assert content["inputs"] == ["x"]
+    assert content["rows"] == {"train": 40, "test": 0}
+    assert content["settings"]["n_rules"] == 2
+    assert content["epochs"] == 3
+    assert content["stopped_by"] == "epochs"
+    assert content["warnings"] == []
+
+
+def test_train_json_names_classes(run: Run) -> None:
+    result = run("train", "plant.csv", "--target", "label", "--feature", "x", *FAST, "--json")
+    assert json.loads(result.stdout)["classes"] == ["down", "up"]
+
+
+def test_train_quiet_is_quiet(run: Run) -> None:
+    assert run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--quiet").output == ""
+
+
+def test_train_passes_every_setting(run: Run) -> None:
+    settings = {
+        "kind": "it2",
+        "n_rules": 3,
+        "order": 0,
+        "uncertainty": "s",
+        "type_reduction": "nt",
+        "tnorm": "product",
+        "scaling": "none",
+        "epochs": 2,
+        "batch_size": 8,
+        "loss": "huber",
+        "loss_options": {"delta": 0.5},
+        "optimizer": "sgd",
+        "optimizer_options": {"momentum": 0.5, "nesterov": True},
+        "learning_rate": 0.001,
+        "schedule": "cosine",
+        "weight_decay": 0.2,
+        "gradient_clip": 1.5,
+        "patience": 2,
+        "validation_fraction": 0.3,
+        "random_state": 7,
+        "device": "cpu",
+        "dtype": "float64",
+        "centers": "grid",
+        "consequents": "random",
+        "width": 0.5,
+        "ridge": 0.01,
+    }
+    flags = (
+        "--kind it2 --rules 3 --order 0 --uncertainty s --reduction nt --tnorm product --scaling none --epochs 2 "
+        "--batch-size 8 --loss huber --loss-option delta=0.5 --optimizer sgd --optimizer-option momentum=0.5 "
+        "--optimizer-option nesterov=true --learning-rate 0.001 --schedule cosine --weight-decay 0.2 --gradient-clip 1.5 "
+        "--patience 2 --validation 0.3 --seed 7 --device cpu --dtype float64 --centers grid --consequents random "
+        "--width 0.5 --ridge 0.01"
+    )
+    run("train", "plant.csv", "--target", "y", "--feature", "x", *flags.split(), "--out", "m.fls")
+    assert load("m.fls").get_params() == {**FLSRegressor().get_params(), **settings}
+
+
+def test_train_does_not_overwrite_unless_forced(run: Run, refused: Refused, folder: Path) -> None:
+    (folder / "m.fls").write_text("precious")
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls")
+    assert refused(*arguments, code=2) == "'m.fls' is there already: replace it with --force, or give another --out."
+    assert (folder / "m.fls").read_text() == "precious"
+    run(*arguments, "--force")
+    load("m.fls")
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        (".", "--out must be a file, got the folder '.'."),
+        ("no/m.fls", "--out must be in a folder that exists, got 'no/m.fls'."),
+        ("plant.csv", "--out must not be a file that is read, got 'plant.csv'."),
+    ],
+)
+def test_train_refuses_a_place_that_cannot_be_written(refused: Refused, out: str, message: str) -> None:
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", out, "--force")
+    assert refused(*arguments, code=2) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'."),
+        (("plant.csv",), "--target, the column to predict, must be given. See 'deepfls train --help'."),
+        (("plant.csv", "--target", "y", "--rulez", "3"), "No such option"),
+        (("plant.csv", "--target", "y", "--rules", "many"), "Invalid value for '--rules': "),
+        (
+            ("plant.csv", "--target", "y", "--task", "classify"),
+            "--task must be one of auto, regression, classification, got 'classify'. Did you mean 'classification'?",
+        ),
+        (
+            ("plant.csv", "--target", "y", "--test-fraction", "1"),
+            "--test-fraction must be at least 0 and less than 1, got 1.0.",
+        ),
+        (("plant.csv", "--target", "y", "--seed", "-1"), "--seed must be between 0 and 4294967295, got -1."),
+        (("plant.csv", "--target", "y", "--batch-size", "big"), "--batch-size must be an integer or auto, got 'big'."),
+        (("plant.csv", "--target", "y", "--loss-option", "delta"), "--loss-option must be NAME=VALUE, got 'delta'."),
+        (
+            ("plant.csv", "--target", "w", "--target", "y", "--feature", "x", "--task", "classification"),
+            "Classification takes one --target, got 2.",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_train_tells_wrong_usage(refused: Refused, arguments: tuple[str, ...], message: str) -> None:
+    got = refused("train", *arguments, code=2)
+    # The words of the option parser change between its versions.
+    assert got.startswith(message) if message.startswith(("No such", "Invalid")) else got == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--rules", "0"), "--rules must be at least 1, got 0."),
+        (("--kind", "it3"), "--kind must be one of 't1', 'it2', got 'it3'. Did you mean 'it2'?"),
+        (("--batch-size", "0"), "--batch-size must be at least 1, got 0."),
+        (("--reduction", "kmm"), "--reduction must be one of 'km', 'nt', 'bmm', 'sm', got 'kmm'. Did you mean 'km'?"),
+        (("--loss-option", "delta=1"), "--loss-option has 'delta', which l2 does not take (it takes none)."),
+    ],
+    ids=" ".join,
+)
+def test_train_tells_wrong_settings_by_their_flag(refused: Refused, arguments: tuple[str, ...], message: str) -> None:
+    assert refused("train", "plant.csv", "--target", "y", "--feature", "x", *arguments, code=2) == message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("plnt.csv", "--target", "y"), "There is no file 'plnt.csv'. Did you mean 'plant.csv'?"),
+        (("plant.csv", "--target", "Y"), "'plant.csv' has no column 'Y' to be the target. Did you mean 'y'?"),
+        (
+            ("plant.csv", "--target", "y"),
+            "Columns 'color', 'label' of 'plant.csv' must hold numbers, got text ('red' in data row 1); encode them with "
+            "--one-hot or leave them out with --drop.",
+        ),
+        (
+            ("plant.csv", "--target", "label", "--task", "regression", "--feature", "x"),
+            "Column 'label' of 'plant.csv' must hold numbers, got text ('down' in data row 1).",
+        ),
+        (
+            ("plant.csv", "--target", "y", "--feature", "x", "--test-fraction", "0.001"),
+            "'plant.csv' must have enough rows to hold a share of 0.001 out, got 40.",
+        ),
+        (
+            ("plant.csv", "--target", "y", "--target", "label", "--feature", "x"),
+            "Several targets must all hold numbers, got text in one.",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_train_tells_wrong_data(refused: Refused, arguments: tuple[str, ...], message: str, folder: Path) -> None:
+    assert refused("train", *arguments, code=1) == message
+    assert not (folder / "model.fls").exists()
+
+
+def test_train_leaves_no_model_when_fitting_fails(refused: Refused, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("boom\nat length")
+
+    monkeypatch.setattr(FLSRegressor, "fit", fail)
+    message = refused("train", "plant.csv", "--target", "y", "--feature", "x", code=1)
+    assert message == "Unexpected RuntimeError: boom at length. Run again with --debug to see where."
+    assert not (folder / "model.fls").exists()
+
+
+def test_train_shows_warnings_as_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    fit = FLSRegressor.fit
+
+    def warn(self: FLSRegressor, *arguments: object) -> FLSRegressor:
+        import warnings
+
+        warnings.warn("the [red]rate[/red]\nis \x1b[31mhigh", stacklevel=1)
+        warnings.warn("for developers", DeprecationWarning, stacklevel=1)
+        return fit(self, *arguments)
+
+    monkeypatch.setattr(FLSRegressor, "fit", warn)
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--force")
+    assert run(*arguments).stderr == "Warning: the [red]rate[/red] is \\x1b[31mhigh\n"
+    assert run(*arguments, "--quiet").stderr == ""
+    assert json.loads(run(*arguments, "--json").stdout)["warnings"] == ["the [red]rate[/red] is \\x1b[31mhigh"]
+
+
+def test_train_interrupted_saves_what_it_has(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    step, calls = torch.optim.Adam.step, []
+
+    def interrupt(self: torch.optim.Adam, *arguments: object) -> object:
+        calls.append(1)
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", interrupt)
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", "--epochs", "1000", "--batch-size", "10")
+    result = run(*arguments, "--out", "m.fls", code=130)
+    assert result.stderr.startswith("Warning: Training was interrupted in epoch 3 of 1000; ")
+    assert result.stderr.count("\n") == 1
+    assert result.stdout.splitlines()[-1].endswith(" s, as it was when training was interrupted")
+    assert load("m.fls").n_epochs_ == 2
+
+
+def test_train_interrupted_while_measuring_keeps_the_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(FLSRegressor, "predict", interrupt)
+    result = run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls", code=130)
+    assert result.stderr == "Warning: The model is saved as 'm.fls'; measuring its error was interrupted.\n"
+    load("m.fls")
+
+
+def test_train_interrupted_before_training_writes_nothing(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("deepfls.data.tables.read_table", interrupt)
+    result = run("train", "plant.csv", "--target", "y", code=130)
+    assert result.output == "Stopped: interrupted.\n"
+    assert sorted(path.name for path in folder.iterdir()) == ["plant.csv"]

@@ -1,0 +1,266 @@
+"""Files to columns: what is read, and how every wrong file is told."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from deepfls.data.tables import TableError, kind_of, listed, nearest, quoted, read_table
+
+Write = Callable[[str, "str | bytes"], Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
+    """Writes a file into an empty folder that is the current one."""
+    monkeypatch.chdir(tmp_path)
+
+    def write(name: str, content: str | bytes) -> Path:
+        path = Path(name)
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def refused(path: str | Path) -> str:
+    with pytest.raises(TableError) as caught:
+        read_table(path)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "a,b\n1,2.5\n3,4\n"),
+        ("T.CSV", "a,b\n1,2.5\n3,4"),
+        ("bom.csv", "\ufeffa,b\n1,2.5\n3,4\n"),
+        ("windows.csv", "a,b\r\n1,2.5\r\n3,4\r\n"),
+        ("semicolon.csv", "a;b\n1;2.5\n3;4\n"),
+        ("tab.csv", "a\tb\n1\t2.5\n3\t4\n"),
+        ("t.tsv", "a\tb\n1\t2.5\n3\t4\n"),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2.5\n3,4\n")),
+        ("quoted.csv", '"a","b"\n"1","2.5"\n"3","4"\n'),
+        ("blank lines.csv", "\na,b\n1,2.5\n\n3,4\n\n"),
+        ("with [brackets]*.csv", "a,b\n1,2.5\n3,4\n"),
+    ],
+)
+def test_csv_is_read_in_every_dress(write: Write, name: str, content: str | bytes) -> None:
+    assert read_table(write(name, content)).table.to_pydict() == {"a": [1, 3], "b": [2.5, 4.0]}
+
+
+def test_parquet_is_read_without_the_row_index_of_pandas(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"a": [1, 3], "__index_level_0__": [7, 8]}), tmp_path / "t.parquet")
+    assert read_table(tmp_path / "t.parquet").table.to_pydict() == {"a": [1, 3]}
+
+
+def test_folder_names_with_an_equals_sign_add_no_column(tmp_path: Path) -> None:
+    (tmp_path / "year=2020").mkdir()
+    parquet.write_table(pa.table({"a": [1]}), tmp_path / "year=2020" / "t.parquet")
+    assert read_table(tmp_path / "year=2020" / "t.parquet").names == ["a"]
+
+
+def test_text_columns_stay_text_where_they_look_like_numbers(write: Write) -> None:
+    table = read_table(write("t.csv", "zip,b\n01,2\n10,3\n"), text_columns=["zip", "absent"]).table
+    assert table.column("zip").to_pylist() == ["01", "10"]
+
+
+def test_line_break_in_quotes_is_part_of_the_value(write: Write) -> None:
+    table = read_table(write("t.csv", 'a,b\n"x\ny",2\nz,3\n')).table
+    assert table.column("a").to_pylist() == ["x\ny", "z"]
+
+
+def test_line_breaks_in_quotes_survive_the_end_of_a_block(write: Write) -> None:
+    value = "x\n" * 400_000
+    table = read_table(write("t.csv", "a,b\n" + f'"{value}",2\n' * 3)).table
+    assert table.column("a").to_pylist() == [value] * 3
+
+
+def test_pattern_joins_files_in_order(write: Write) -> None:
+    write("parts/b.csv", "b,a\n0.5,3\n")
+    write("parts/a.csv", "a,b\n1,1\n2,\n")
+    data = read_table("parts/*.csv")
+    assert data.table.to_pydict() == {"a": [1, 2, 3], "b": [1.0, None, 0.5]}
+    assert data.place(0) == "data row 1 of 'a.csv'"
+    assert data.place(2) == "data row 1 of 'b.csv'"
+
+
+def test_pattern_joins_parquet_files_of_different_categories(tmp_path: Path) -> None:
+    for name, values in (("a", ["x", "y"]), ("b", ["z", "x"])):
+        parquet.write_table(pa.table({"c": pa.array(values).dictionary_encode()}), tmp_path / f"{name}.parquet")
+    assert read_table(tmp_path / "*.parquet").table.column("c").to_pylist() == ["x", "y", "z", "x"]
+
+
+def test_pattern_leaves_out_files_of_column_names_only(write: Write) -> None:
+    parquet.write_table(pa.table({"a": pa.array([], pa.string())}), write("a.parquet", ""))
+    parquet.write_table(pa.table({"a": [1.5]}), write("b.parquet", ""))
+    assert read_table("*.parquet").table.to_pydict() == {"a": [1.5]}
+
+
+def test_missing_file_is_told_with_a_near_name(write: Write) -> None:
+    write("plant.csv", "a\n1\n")
+    assert refused("plnat.csv") == "There is no file 'plnat.csv'. Did you mean 'plant.csv'?"
+    assert refused("Plant.csv") == "There is no file 'Plant.csv'. Did you mean 'plant.csv'?"
+    assert refused("zebra.parquet") == "There is no file 'zebra.parquet'."
+    assert refused("nowhere/plant.csv") == "There is no file 'nowhere/plant.csv'."
+
+
+def test_pattern_without_a_match_is_told(write: Write) -> None:
+    write("a.csv", "a\n1\n")
+    assert refused("*.parquet") == "No file matches '*.parquet'."
+
+
+def test_folder_is_told(write: Write) -> None:
+    write("parts/a.csv", "a\n1\n")
+    assert refused("parts") == "'parts' is a folder: give a file, or a quoted pattern such as \"parts/*.csv\"."
+
+
+def test_wrong_ending_is_told(write: Write) -> None:
+    endings = "'{}' must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .pq{}."
+    assert refused(write("t.json", "{}")) == endings.format("t.json", "")
+    assert refused(write("t.xlsx", "PK")) == endings.format("t.xlsx", ": save the sheet as CSV")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
+def test_empty_file_is_told(write: Write, name: str) -> None:
+    assert refused(write(name, "")) == f"'{name}' is empty."
+
+
+@pytest.mark.parametrize("content", ["\n \n\n", "\ufeff", "\ufeff\n"])
+def test_file_of_blanks_is_empty(write: Write, content: str) -> None:
+    assert refused(write("t.csv", content)) == "'t.csv' is empty."
+
+
+@pytest.mark.parametrize("content", ["a,b", "a,b\n", "a,b\n\n\n"])
+def test_header_without_rows_is_told(write: Write, content: str) -> None:
+    assert refused(write("t.csv", content)) == "'t.csv' must have rows, got column names only."
+
+
+def test_parquet_without_rows_is_told(write: Write) -> None:
+    path = write("t.parquet", "")
+    parquet.write_table(pa.table({"a": pa.array([], pa.float64())}), path)
+    assert refused(path) == "'t.parquet' must have rows, got column names only."
+
+
+@pytest.mark.parametrize(
+    ("content", "got"),
+    [
+        ("a,b\n1,2\n3\n", "got 1 in data row 2"),
+        ("a,b\n1,2\n\n3,4,5\n", "got 3 in data row 2"),
+        ("a,b\n" + "1,2\n" * 300_000 + "3\n", "got 1 in data row 300001"),
+    ],
+    ids=["short", "long", "far down"],
+)
+def test_ragged_row_is_told(write: Write, content: str, got: str) -> None:
+    assert refused(write("t.csv", content)) == f"'t.csv' must have 2 columns in every row as in its header, {got}."
+
+
+@pytest.mark.parametrize("content", ["hello", b"PAR1" + b"0" * 20 + b"PAR1", "a,b\n1,2\n"])
+def test_foreign_or_damaged_parquet_is_told(write: Write, content: str | bytes) -> None:
+    assert refused(write("t.parquet", content)) == "'t.parquet' is not a Parquet file, or it is damaged."
+
+
+def test_parquet_called_csv_is_told(write: Write) -> None:
+    path = write("t.csv", "")
+    parquet.write_table(pa.table({"a": [1]}), path)
+    assert refused(path) == "'t.csv' is a Parquet file: rename it to end in .parquet."
+
+
+def test_broken_compression_is_told(write: Write) -> None:
+    message = refused(write("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:30]))
+    assert message.startswith("'t.csv.gz' cannot be read: ")
+    assert message.count("\n") == 0
+
+
+@pytest.mark.parametrize("content", ["é,b\n1,2\n".encode("latin-1"), "a,b\n1,2\n".encode("utf-16")])
+def test_other_encoding_is_told(write: Write, content: bytes) -> None:
+    assert refused(write("t.csv", content)) == "'t.csv' must be UTF-8 text: save it in that encoding."
+
+
+def test_duplicate_names_are_told(write: Write) -> None:
+    message = "'{}' must have distinct column names, got 'a', 'b' more than once."
+    assert refused(write("t.csv", "a,b,a,b,c\n1,2,3,4,5\n")) == message.format("t.csv")
+    path = write("t.parquet", "")
+    parquet.write_table(pa.Table.from_arrays([pa.array([1])] * 5, names=["a", "b", "a", "b", "c"]), path)
+    assert refused(path) == message.format("t.parquet")
+
+
+def test_files_of_other_columns_are_told(write: Write) -> None:
+    write("a.csv", "a,b\n1,2\n")
+    path = write("b.csv", "a\n1\n")
+    assert refused("*.csv") == "'b.csv' must have the columns of 'a.csv', got no column 'b'."
+    path.write_text("a,b,c\n1,2,3\n")
+    assert refused("*.csv") == "'b.csv' must have the columns of 'a.csv', got a column 'c' besides."
+
+
+def test_files_of_other_types_are_told(write: Write) -> None:
+    write("a.csv", "a\n1\n")
+    write("b.csv", "a\nlow\n")
+    assert refused("*.csv") == "Column 'a' must hold the same in every file, got numbers in 'a.csv' and text in 'b.csv'."
+
+
+def test_unreadable_file_is_told(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    path = write("t.csv", "a\n1\n")
+    monkeypatch.setattr("deepfls.data.tables._read_csv", forbidden)
+    assert refused(path) == "'t.csv' cannot be read: Permission denied."
+
+
+def test_missing_column_is_told_with_a_near_name(write: Write) -> None:
+    data = read_table(write("t.csv", "Temperature, b\n1,2\n"))
+    for name, message in {
+        "temperature": "'t.csv' has no column 'temperature' to keep. Did you mean 'Temperature'?",
+        "b": "'t.csv' has no column 'b' to keep. Did you mean ' b'?",
+        "zzz": "'t.csv' has no column 'zzz' to keep. Its columns are 'Temperature', ' b'.",
+    }.items():
+        with pytest.raises(TableError, match=f"^{re.escape(message)}$"):
+            data.require([name], why=" to keep")
+
+
+def test_missing_header_is_guessed(write: Write) -> None:
+    data = read_table(write("t.csv", "1,2\n3,4\n"))
+    with pytest.raises(
+        TableError, match=r"^'t\.csv' has no column 'y'\. Its first row must hold the names of the columns\.$"
+    ):
+        data.require(["y"])
+
+
+def test_names_in_messages_cannot_act_on_a_terminal() -> None:
+    assert quoted("\x1b[31m\u202e\n") == r"'\x1b[31m\u202e\n'"
+    assert len(quoted("x" * 500)) == 82
+    assert listed("abcdefg") == "'a', 'b', 'c', 'd', 'e' and 2 more"
+    assert nearest("\x1bab", ["\x1babc"]) == r" Did you mean '\x1babc'?"
+
+
+@pytest.mark.parametrize(
+    ("column_type", "kind"),
+    [
+        (pa.int8(), "number"),
+        (pa.uint64(), "number"),
+        (pa.float16(), "number"),
+        (pa.decimal128(5, 2), "number"),
+        (pa.bool_(), "boolean"),
+        (pa.string(), "text"),
+        (pa.large_string(), "text"),
+        (pa.dictionary(pa.int8(), pa.string()), "category"),
+        (pa.date32(), "date"),
+        (pa.timestamp("us", "UTC"), "date"),
+        (pa.duration("s"), "date"),
+        (pa.null(), "empty"),
+        (pa.binary(), "bytes"),
+        (pa.list_(pa.float64()), "nested"),
+        (pa.struct({"a": pa.int8()}), "nested"),
+    ],
+    ids=str,
+)
+def test_every_type_has_a_kind(column_type: pa.DataType, kind: str) -> None:
+    assert kind_of(column_type) == kind
