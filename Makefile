@@ -16,6 +16,9 @@ BIN := .venv/bin
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples]'
 	touch $@
 
+demo: .venv/installed
+	$(BIN)/deepfls demo
+
 test: .venv/installed
 	$(BIN)/python -m pytest
 

@@ -39,7 +39,7 @@ TARGETS = {
 
 MODELS: dict[str, Callable[[int], Any]] = {
     "linear": lambda seed: LinearRegression(),
-    "MLP 64-64": lambda seed: MLPRegressor((64, 64), max_iter=500, random_state=seed),
+    "MLP 64-64": lambda seed: MLPRegressor(hidden_layer_sizes=(64, 64), max_iter=500, random_state=seed),
     "boosted trees": lambda seed: MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
     "T1": lambda seed: FLSRegressor(kind="t1", n_rules=N_RULES, random_state=seed),
     "IT2": lambda seed: FLSRegressor(kind="it2", n_rules=N_RULES, random_state=seed),

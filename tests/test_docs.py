@@ -38,7 +38,8 @@ def makefile_targets() -> set[str]:
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_python_blocks_run_in_order(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = python_blocks(path)
-    assert blocks, f"{path.name} shows no Python, or its fences are malformed"
+    fences = path.read_text(encoding="utf-8").count("```python")
+    assert len(blocks) == fences, f"a fence of {path.name} is malformed"
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for line, source in blocks:

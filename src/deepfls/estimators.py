@@ -43,8 +43,8 @@ _SETTINGS = """
     optimizer : str or torch.optim class
         Any of torch's, by name in any case or as a class.
     optimizer_options : dict, optional
-    learning_rate : float
-        The peak where the schedule moves it.
+    learning_rate : float or "auto"
+        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/3, from 0.01 to 0.05.
     schedule : {"onecycle", "cosine", "constant"}
     weight_decay : float or "auto"
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
@@ -59,8 +59,9 @@ _SETTINGS = """
         Where the sets start: joint k-means, k-means of each input (the paper), or evenly over the range.
     consequents : {"ridge", "random"}
         How the consequents start: ridge regression on the normalised firing, or small random values (the paper).
-    width : float
-        Starting widths of the sets, in standard deviations of their input.
+    width : float or "auto"
+        Starting widths of the sets, in standard deviations of their input. "auto": (500 / rows) to the power of 1/4, from
+        0.3 to 1.
     ridge : float
         Penalty of the ridge start, per row.
     scaling : {"standard", "none"}
@@ -197,7 +198,7 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         loss_options: Mapping[str, Any] | None = None,
         optimizer: str | type[torch.optim.Optimizer] = "adam",
         optimizer_options: Mapping[str, Any] | None = None,
-        learning_rate: float = 0.05,
+        learning_rate: float | str = "auto",
         schedule: str = "onecycle",
         weight_decay: float | str = "auto",
         gradient_clip: float | None = None,
@@ -205,7 +206,7 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         batch_size: int | str = "auto",
         centers: str = "kmeans",
         consequents: str = "ridge",
-        width: float = 0.6,
+        width: float | str = "auto",
         ridge: float = 1e-4,
         scaling: str = "standard",
         validation_fraction: float = 0.1,

@@ -77,7 +77,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         loss_options: Mapping[str, Any] | None = None,
         optimizer: str | type[torch.optim.Optimizer] = "adam",
         optimizer_options: Mapping[str, Any] | None = None,
-        learning_rate: float = 0.05,
+        learning_rate: float | str = "auto",
         schedule: str = "onecycle",
         weight_decay: float | str = "auto",
         gradient_clip: float | None = None,
@@ -85,7 +85,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         batch_size: int | str = "auto",
         centers: str = "kmeans",
         consequents: str = "ridge",
-        width: float = 0.6,
+        width: float | str = "auto",
         ridge: float = 1e-4,
         scaling: str = "standard",
         validation_fraction: float = 0.1,
@@ -196,7 +196,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
                     targets,
                     centers=self.centers,
                     consequents=self.consequents,
-                    width=self.width,
+                    width=_automatic_width(samples.n_rows) if self.width == "auto" else self.width,  # type: ignore[arg-type]
                     ridge=self.ridge,
                     sample_weight=rows.weight,
                     random_state=random,
@@ -225,13 +225,14 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         epochs: Any = self.epochs
         if epochs == "auto":
             epochs = _automatic_epochs(n_rows, check_count("batch_size", batch_size))
+        learning_rate: Any = _automatic_rate(n_rows) if self.learning_rate == "auto" else self.learning_rate
         weight_decay: Any = min(1.0, 350 / n_rows) if self.weight_decay == "auto" else self.weight_decay
         return TrainConfig(
             loss=self.loss,
             loss_options=self.loss_options or {},
             optimizer=self.optimizer,
             optimizer_options=self.optimizer_options or {},
-            learning_rate=self.learning_rate,
+            learning_rate=learning_rate,
             schedule=self.schedule,
             weight_decay=weight_decay,
             gradient_clip=self.gradient_clip,
@@ -361,6 +362,16 @@ def _automatic_epochs(n_rows: int, batch_size: int) -> int:
     """About 600 steps times the fourth root of the rows: 3,400 for a thousand rows, 19,000 for a million."""
     n_steps = 600.0 * n_rows**0.25
     return int(np.clip(round(n_steps / math.ceil(n_rows / batch_size)), 5, 400))
+
+
+def _automatic_rate(n_rows: int) -> float:
+    """0.05 up to 500 rows, then falling with their cube root, down to the paper's 0.01."""
+    return float(np.clip(0.05 * (500 / n_rows) ** (1 / 3), 0.01, 0.05))
+
+
+def _automatic_width(n_rows: int) -> float:
+    """Wide sets, nearly one common model, where rows are few; narrower the more there are, as bandwidths are."""
+    return float(np.clip((500 / n_rows) ** 0.25, 0.3, 1.0))
 
 
 def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:

@@ -152,22 +152,32 @@ class MembershipsDisplay:
             display.lower, display.upper = [*display.lower, lower], [*display.upper, upper]
         return display
 
-    def plot(self, axes: Any = None) -> MembershipsDisplay:
+    def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
+        """Draw the sets of ``rules``, the first seven by default, in colours of their own, the others in the background."""
         n_shown = len(self.names)
+        n_rules = self.upper[0].shape[1]
+        shown = list(range(min(n_rules, len(COLORS)))) if rules is None else list(rules)
+        others = [rule for rule in range(n_rules) if rule not in shown]
         n_columns = min(n_shown, 3)
         if axes is None:
             n_rows = math.ceil(n_shown / n_columns)
             axes = new_figure(3.6 * n_columns, 2.3 * n_rows).subplots(n_rows, n_columns, squeeze=False)
         axes = np.asarray(axes).ravel()
         for ax, name, grid, lower, upper in zip(axes, self.names, self.grids, self.lower, self.upper, strict=False):
-            for rule in range(upper.shape[1]):
-                color = COLORS[rule % len(COLORS)]
-                ax.fill_between(grid, lower[:, rule], upper[:, rule], color=color, alpha=0.2, linewidth=0)
-                ax.plot(grid, upper[:, rule], color=color, linewidth=1)
+            if others:
+                ax.plot(grid, upper[:, others], color="#CCCCCC", linewidth=0.5)
+            for place, rule in enumerate(shown):
+                color = COLORS[place % len(COLORS)]
+                ax.fill_between(grid, lower[:, rule], upper[:, rule], color=color, alpha=0.25, linewidth=0)
+                ax.plot(grid, upper[:, rule], color=color, linewidth=1.2, label=f"rule {rule + 1}")
             ax.set(xlabel=label(name), ylim=(0, 1.05))
             ax.spines[["top", "right"]].set_visible(False)
         for ax in axes[n_shown:]:
             ax.set_visible(False)
         axes[0].set_ylabel("grade")
+        handles, labels = axes[0].get_legend_handles_labels()
+        axes[0].figure.legend(
+            handles, labels, loc="outside lower center", ncols=len(COLORS), frameon=False, fontsize="small"
+        )
         self.axes_, self.figure_ = axes, axes[0].figure
         return self

@@ -179,6 +179,12 @@ def test_real_sample_depends_on_the_seed_only(pvlib_data: Path) -> None:
     assert not np.array_equal(first[:, 2], np.sort(first[:, 2])[::-1])  # in random order, not from north to south
 
 
+def test_split_by_the_same_seed_is_still_random(pvlib_data: Path) -> None:
+    x = load_dataset("turbidity", n_rows=2000, random_state=0).x
+    test = np.random.default_rng(0).permutation(2000)[1500:]
+    assert abs(x[test, 2].mean() - x[:, 2].mean()) < 0.15  # sines of latitude, of deviation 0.7
+
+
 def test_real_blocks_start_in_the_north(maps: tuple[Any, Array]) -> None:
     raw, altitude = maps
     row, column = (int(index) for index in np.argwhere(altitude != 255)[0])

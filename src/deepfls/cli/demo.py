@@ -98,6 +98,8 @@ def _print_table(table: list[list[str]], output: Output) -> None:
 
 
 def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: np.ndarray, y: np.ndarray) -> None:
+    import numpy as np
+
     from deepfls.plots import COLORS, LearningCurveDisplay, MembershipsDisplay, PredictionDisplay, new_figure
 
     figure = new_figure(5, 3.6)
@@ -107,7 +109,8 @@ def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: n
     figure.savefig(out / "learning_curve.png")
     display = MembershipsDisplay.from_estimator(it2)
     display.names = names
-    display.plot().figure_.savefig(out / "memberships.png")
+    leading = np.bincount(it2.firing_strengths(x).upper.argmax(axis=1), minlength=it2.n_rules).argsort()[::-1]
+    display.plot(rules=leading[:4].tolist()).figure_.savefig(out / "memberships.png")
     PredictionDisplay(y, it2.predict(x)).plot(name="turbidity").figure_.savefig(out / "predictions.png")
     _draw_map(out / "map.png", it2)
 

@@ -67,7 +67,7 @@ Reduction = Annotated[str | None, option("--reduction", "Type reduction: km, nt,
 Tnorm = Annotated[str | None, option("--tnorm", "How grades combine: product, htsk or auto.", MODEL, metavar="NAME")]
 Scaling = Annotated[str | None, option("--scaling", "Of inputs and targets: standard or none.", MODEL, metavar="NAME")]
 
-Epochs = Annotated[int | None, option("--epochs", "Passes over the rows.", TRAINING, metavar="N")]
+Epochs = Annotated[str | None, option("--epochs", "Passes over the rows, or auto.", TRAINING, metavar="N")]
 BatchSize = Annotated[str | None, option("--batch-size", "Rows per step, or auto.", TRAINING, metavar="N")]
 Loss = Annotated[
     str | None,
@@ -80,9 +80,11 @@ Optimizer = Annotated[str | None, option("--optimizer", "Any of torch.optim by n
 OptimizerOption = Annotated[
     list[str] | None, option("--optimizer-option", "Such as momentum=0.9; repeat.", TRAINING, metavar="NAME=VALUE")
 ]
-LearningRate = Annotated[float | None, option("--learning-rate", "Peak of the schedule.", TRAINING, metavar="RATE")]
+LearningRate = Annotated[str | None, option("--learning-rate", "Peak of the schedule, or auto.", TRAINING, metavar="RATE")]
 Schedule = Annotated[str | None, option("--schedule", "constant, cosine or onecycle.", TRAINING, metavar="NAME")]
-WeightDecay = Annotated[float | None, option("--weight-decay", "Of the consequents.", TRAINING, metavar="RATE")]
+WeightDecay = Annotated[
+    str | None, option("--weight-decay", "Of the slopes towards their mean, or auto.", TRAINING, metavar="RATE")
+]
 GradientClip = Annotated[float | None, option("--gradient-clip", "Largest norm of the gradient.", TRAINING, metavar="NORM")]
 Patience = Annotated[
     int | None, option("--patience", "Stop after N epochs without a better validation loss.", TRAINING, metavar="N")
@@ -96,7 +98,7 @@ Dtype = Annotated[str | None, option("--dtype", "float32 or float64.", TRAINING,
 
 Centers = Annotated[str | None, option("--centers", "kmeans, kmeans-per-input or grid.", START, metavar="NAME")]
 Consequents = Annotated[str | None, option("--consequents", "ridge or random.", START, metavar="NAME")]
-Width = Annotated[float | None, option("--width", "Widths of the sets, in standard deviations.", START, metavar="X")]
+Width = Annotated[str | None, option("--width", "Widths of the sets, in standard deviations, or auto.", START, metavar="X")]
 Ridge = Annotated[float | None, option("--ridge", "Penalty of the ridge start.", START, metavar="X")]
 
 Force = Annotated[bool, flag("--force", text="Replace an existing file.")]
@@ -134,8 +136,16 @@ ESTIMATOR_SETTINGS = {
     "ridge": "ridge",
 }
 _OPTION_OF = {parameter: name for name, parameter in ESTIMATOR_SETTINGS.items()}
+# Settings that are a number or "auto".
+_AUTOMATIC: dict[str, type] = {
+    "batch_size": int,
+    "epochs": int,
+    "learning_rate": float,
+    "weight_decay": float,
+    "width": float,
+}
 # What a file may also hold where a flag can only be text.
-_ALSO = {"batch_size": (int,), "loss_option": (dict,), "optimizer_option": (dict,)}
+_ALSO = {"loss_option": (dict,), "optimizer_option": (dict,)} | {name: (kind,) for name, kind in _AUTOMATIC.items()}
 # Options of a single call, not settings of a run.
 _NOT_IN_FILE = ("config", "quiet", "json", "debug", "force")
 _WORDS = {
@@ -229,11 +239,14 @@ def _checked(name: str, key: str, value: Any, hint: Any, label: str) -> Any:
 def estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Keyword arguments of an estimator from what was given."""
     given = {parameter: settings[name] for name, parameter in ESTIMATOR_SETTINGS.items() if name in settings}
-    size = given.get("batch_size")
-    if isinstance(size, str) and size != "auto":
-        if not re.fullmatch(r"-?\d+", size):
-            raise UsageError(f"--batch-size must be an integer or auto, got {size!r}.")
-        given["batch_size"] = int(size)
+    for parameter, kind in _AUTOMATIC.items():
+        text = given.get(parameter)
+        if isinstance(text, str) and text != "auto":
+            try:
+                given[parameter] = kind(text)
+            except ValueError:
+                flag_name = _OPTION_OF[parameter].replace("_", "-")
+                raise UsageError(f"--{flag_name} must be {_WORDS[kind]} or auto, got {text!r}.") from None
     for parameter in ("loss_options", "optimizer_options"):
         if isinstance(given.get(parameter), list):
             given[parameter] = dict(_pair(text, _OPTION_OF[parameter]) for text in given[parameter])

@@ -1,0 +1,115 @@
+"""``deepfls reproduce`` and ``deepfls demo``: small real runs through the door."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from deepfls import experiment, load
+from deepfls.cli.app import app
+from deepfls.cli.sections import write_section
+
+KEYS = {
+    "dataset", "rules", "system", "output", "seconds", "ms_per_step", "steps", "extrapolated", "rmse_mean", "rmse_std",
+    "paper_seconds", "paper_rmse",
+}  # fmt: skip
+
+
+def reproduce(shared_data: Path, *arguments: str) -> Any:
+    common = ["reproduce", "--data-dir", str(shared_data), "--epochs", "2", "--rules", "3", "--sets", "boston,enb"]
+    return CliRunner().invoke(app, [*common, *arguments])
+
+
+def test_reproduce_writes_rows_and_a_table(shared_data: Path, tmp_path: Path) -> None:
+    rows_file, report = tmp_path / "rows.json", tmp_path / "RESULTS.md"
+    done = reproduce(shared_data, "--seeds", "2", "--json", str(rows_file), "--markdown", str(report))
+    assert done.exit_code == 0, done.output
+    rows = json.loads(rows_file.read_text())
+    assert len(rows) == 3 * 4  # one output and two, four systems
+    assert all(set(row) >= KEYS for row in rows)
+    by_system = {row["system"]: row for row in rows if row["dataset"] == "boston"}
+    assert by_system["it2-km"]["extrapolated"]
+    assert by_system["it2-km"]["rmse_mean"] is None
+    assert by_system["it2-fkm"]["rmse_mean"] == pytest.approx(by_system["it2"]["rmse_mean"], rel=1e-4)
+    assert "| boston | 3 | it2 | MEDV |" in report.read_text()
+    assert "it2-fkm" in done.stdout
+
+
+def test_reproduce_goes_on_from_finished_cells(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_file = tmp_path / "rows.json"
+    assert reproduce(shared_data, "--systems", "t1", "--json", str(rows_file)).exit_code == 0
+    before = json.loads(rows_file.read_text())
+    tried = []
+    real = experiment.run
+    monkeypatch.setattr(experiment, "run", lambda *args, **options: tried.append(args[3]) or real(*args, **options))
+    assert reproduce(shared_data, "--systems", "t1,it2", "--json", str(rows_file)).exit_code == 0
+    after = json.loads(rows_file.read_text())
+    assert [row for row in after if row["system"] == "t1"] == before
+    assert tried.count("t1") == 1  # the warm-up; neither cell ran again
+
+
+def test_interrupt_keeps_finished_cells(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows_file = tmp_path / "rows.json"
+    real = experiment.run
+
+    def interrupted(dataset: str, *args: Any, **options: Any) -> experiment.Run:
+        if dataset == "enb":
+            raise KeyboardInterrupt
+        return real(dataset, *args, **options)
+
+    monkeypatch.setattr(experiment, "run", interrupted)
+    done = reproduce(shared_data, "--systems", "t1", "--json", str(rows_file))
+    assert done.exit_code == 130
+    assert [row["dataset"] for row in json.loads(rows_file.read_text())] == ["boston"]
+    assert "the cells that were finished are above" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--sets", "bostn"], "--sets must be one of 'ccpp', 'boston', 'enb', got 'bostn'. Did you mean 'boston'?"),
+        (["--systems", "it3"], "--systems must be one of 't1', 'it2-km', 'it2-fkm', 'it2', got 'it3'. Did you mean 'it2'?"),
+        (["--rules", "5,x"], "--rules must be positive whole numbers separated by commas, got '5,x'."),
+    ],
+)
+def test_bad_options_are_told_in_one_line(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = CliRunner().invoke(app, ["reproduce", "--data-dir", str(tmp_path), *arguments])
+    assert done.exit_code in (1, 2)
+    assert done.stderr.strip().removeprefix("Error: ") == message
+
+
+def test_foreign_json_file_is_left_alone(shared_data: Path, tmp_path: Path) -> None:
+    foreign = tmp_path / "rows.json"
+    foreign.write_text("not rows")
+    done = reproduce(shared_data, "--json", str(foreign))
+    assert done.exit_code == 1
+    assert "must hold a list of rows from an earlier run" in done.stderr
+    assert foreign.read_text() == "not rows"
+
+
+def test_sections_replace_their_own_text_only(tmp_path: Path) -> None:
+    path = tmp_path / "RESULTS.md"
+    path.write_text("# Results\n\nBy hand.\n")
+    write_section(path, "first", "one \\1 $")
+    write_section(path, "second", "two")
+    write_section(path, "first", "three \\g<0>")
+    text = path.read_text()
+    assert "By hand." in text
+    assert "one" not in text
+    assert text.index("three \\g<0>") < text.index("two")
+
+
+def test_demo_writes_models_and_pictures(tmp_path: Path) -> None:
+    pytest.importorskip("h5py", reason="the demo reads its data from the package pvlib, an extra")
+    done = CliRunner().invoke(app, ["demo", "--rows", "400", "--rules", "3", "--out", str(tmp_path / "demo")])
+    assert done.exit_code == 0, done.output
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert names == {
+        "learning_curve.png", "map.png", "memberships.png", "predictions.png", "turbidity_it2.fls", "turbidity_t1.fls",
+    }  # fmt: skip
+    assert load(tmp_path / "demo" / "turbidity_it2.fls").n_rules == 3
+    assert "gradient boosting" in done.stdout

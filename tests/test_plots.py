@@ -1,0 +1,72 @@
+"""Displays draw what they are given, whatever the names, and leave matplotlib's globals alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from deepfls import FLSRegressor
+from deepfls.plots import LearningCurveDisplay, MembershipsDisplay, PredictionDisplay, label
+
+HOSTILE = ["$x_1$", "a\nb", "<b>", "😀" * 100]
+
+
+@pytest.fixture(scope="module", params=["t1", "it2"])
+def model(request: pytest.FixtureRequest) -> FLSRegressor:
+    generator = np.random.default_rng(0)
+    x = generator.normal(10, 3, size=(80, 4))
+    pandas = pytest.importorskip("pandas", reason="names of columns come from a data frame")
+    frame = pandas.DataFrame(x, columns=HOSTILE)
+    return FLSRegressor(kind=request.param, n_rules=3, epochs=3, patience=2, random_state=0).fit(frame, x[:, 0] ** 2)
+
+
+def test_label_is_one_line_of_plain_text() -> None:
+    assert label("cost in $") == r"cost in \$"
+    assert label("a\n b") == "a b"
+    assert len(label("x" * 300)) == 40
+
+
+def test_memberships_are_those_of_the_system_in_the_units_of_the_data(model: FLSRegressor) -> None:
+    display = MembershipsDisplay.from_estimator(model, n_points=101)
+    assert list(display.names) == HOSTILE
+    for feature, (grid, lower, upper) in enumerate(zip(display.grids, display.lower, display.upper, strict=True)):
+        assert grid[50] == pytest.approx(model.x_scaling_.shift[feature])
+        assert (lower <= upper).all()
+        center = model.x_scaling_.invert(model.system_.centers.numpy())[0, feature]
+        peak = grid[upper[:, 0].argmax()]
+        assert abs(peak - np.clip(center, grid[0], grid[-1])) <= grid[1] - grid[0]
+
+
+def test_memberships_are_drawn_with_hostile_names(model: FLSRegressor) -> None:
+    display = MembershipsDisplay.from_estimator(model).plot(rules=[0, 2])
+    assert [ax.get_xlabel() for ax in display.axes_[:4]] == [label(name) for name in HOSTILE]
+    display.figure_.canvas.draw()
+
+
+def test_learning_curve_shows_training_and_validation(model: FLSRegressor) -> None:
+    display = LearningCurveDisplay.from_estimator(model, name="plant")
+    training, validation = display.ax_.get_lines()
+    np.testing.assert_allclose(training.get_ydata(), [row["loss"] for row in model.history_])
+    np.testing.assert_allclose(validation.get_ydata(), [row["validation_loss"] for row in model.history_])
+    assert training.get_label() == "plant, training"
+
+
+@pytest.mark.parametrize("n_rows", [10, 5000])
+def test_predictions_are_drawn_as_points_or_counted(n_rows: int) -> None:
+    y = np.linspace(0, 1, n_rows)
+    display = PredictionDisplay(y, y**2).plot(name="y$")
+    assert display.ax_.get_xlabel() == r"true y\$"
+    assert len(display.ax_.collections) == 1
+    display.figure_.canvas.draw()
+
+
+def test_plots_do_not_touch_pyplot() -> None:
+    source = (
+        "import sys; from deepfls.plots import LearningCurveDisplay; "
+        "LearningCurveDisplay([{'epoch': 1.0, 'loss': 1.0}]).plot(); print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
