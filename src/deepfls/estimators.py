@@ -44,7 +44,7 @@ _SETTINGS = """
         Any of torch's, by name in any case or as a class.
     optimizer_options : dict, optional
     learning_rate : float or "auto"
-        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/3, from 0.01 to 0.05.
+        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05.
     schedule : {"onecycle", "cosine", "constant"}
     weight_decay : float or "auto"
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":

@@ -74,6 +74,7 @@ def initialize_system(
     shape = (system.n_rules, system.n_features)
     if isinstance(system, IT2FLS):
         # As in the paper: σ' ± |Δ| with Δ ~ U(0, 0.01), and h = sigmoid(U(0, 1)).
+        # DIFF(paper): Δ is relative to the width, about 1 in the paper's units, so that narrow sets start valid too.
         delta = 0.01 * torch.rand(shape, generator=seed) if "s" in system.uncertainty else torch.zeros(shape)
         system.set_sigmas(sigmas - delta * sigmas, sigmas + delta * sigmas)
         if "h" in system.uncertainty:

@@ -365,8 +365,8 @@ def _automatic_epochs(n_rows: int, batch_size: int) -> int:
 
 
 def _automatic_rate(n_rows: int) -> float:
-    """0.05 up to 500 rows, then falling with their cube root, down to the paper's 0.01."""
-    return float(np.clip(0.05 * (500 / n_rows) ** (1 / 3), 0.01, 0.05))
+    """0.05 up to 500 rows, then falling with their fifth root, down to the paper's 0.01."""
+    return float(np.clip(0.05 * (500 / n_rows) ** 0.2, 0.01, 0.05))
 
 
 def _automatic_width(n_rows: int) -> float:
