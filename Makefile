@@ -8,7 +8,7 @@ BIN := .venv/bin
 
 .PHONY: demo test lint format figures clean
 
-# pip rather than uv: the torch pin in constraints.txt must find a build without CUDA where one is provided.
+# torch first and by itself: with the exact pin pip can take a build without CUDA, and nothing after it asks for another.
 .venv/installed: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'deepfls needs Python 3.10 or newer: make PYTHON=python3.11 ...')"
 	$(PYTHON) -m venv .venv

@@ -33,11 +33,10 @@ def test_memberships_are_those_of_the_system_in_the_units_of_the_data(model: FLS
     display = MembershipsDisplay.from_estimator(model, n_points=101)
     assert list(display.names) == HOSTILE
     for feature, (grid, lower, upper) in enumerate(zip(display.grids, display.lower, display.upper, strict=True)):
-        assert grid[50] == pytest.approx(model.x_scaling_.shift[feature])
         assert (lower <= upper).all()
         center = model.x_scaling_.invert(model.system_.centers.numpy())[0, feature]
         peak = grid[upper[:, 0].argmax()]
-        assert abs(peak - np.clip(center, grid[0], grid[-1])) <= grid[1] - grid[0]
+        assert abs(peak - center) <= grid[1] - grid[0]
 
 
 def test_memberships_are_drawn_with_hostile_names(model: FLSRegressor) -> None:

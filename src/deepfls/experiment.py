@@ -118,7 +118,7 @@ def new_system(system: str, split: Split, rules: int, seed: int) -> T1FLS | IT2F
 def run(
     dataset: str, split: Split, rules: int, system: str, seed: int, *, epochs: int = EPOCHS, timed_steps: int | None = None
 ) -> Run:
-    """Train one system on one split.
+    """Train one system on one split, on one thread.
 
     Parameters
     ----------
@@ -148,9 +148,16 @@ def run(
     else:
         timed_steps = None
     config = TrainConfig(learning_rate=0.01, epochs=epochs, batch_size=batch_size, drop_last=True)
-    began = time.perf_counter()
-    train(fls, rows, config, generator=torch.Generator().manual_seed(seed))
-    seconds = time.perf_counter() - began
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        began = time.perf_counter()
+        result = train(fls, rows, config, generator=torch.Generator().manual_seed(seed))
+        seconds = time.perf_counter() - began
+    finally:
+        torch.set_num_threads(threads)
+    if result.stopped_by == "interrupt":
+        raise KeyboardInterrupt  # a run cut short is no measurement
     if timed_steps is not None:
         return Run(seconds / timed_steps * n_steps, n_steps, True, None)
     with torch.no_grad():

@@ -104,22 +104,24 @@ def start_centers(rows: Array, n_rules: int, method: str, random_state: np.rando
     if method == "kmeans":
         return _kmeans(rows, n_rules, random_state)
     if method == "kmeans-per-input":
-        columns = [_kmeans(rows[:, [m]], n_rules, random_state)[:, 0] for m in range(rows.shape[1])]
-        # k-means numbers its clusters in no order, so rules combine the sets of different inputs at random.
-        return np.stack([random_state.permutation(column) for column in columns], axis=1)
+        # k-means numbers its clusters in no order, so rules combine the sets of different inputs as they come.
+        return np.concatenate([_kmeans(rows[:, [m]], n_rules, random_state) for m in range(rows.shape[1])], axis=1)
     return _grid(rows, n_rules, random_state)
 
 
 def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState) -> Array:
     """Cluster centers, repeated in turn where the rows have fewer distinct values than clusters."""
     from sklearn.cluster import KMeans  # here: slow to import
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
     distinct = np.unique(rows, axis=0)
     if len(distinct) <= n_clusters:
         return distinct[np.arange(n_clusters) % len(distinct)]
-    with warnings.catch_warnings():
+    # One thread: several add up their sums in the order they arrive, and the same seed would not give the same bits.
+    with threadpool_limits(1), warnings.catch_warnings():
         # Rows that differ by rounding only look alike to k-means: fewer clusters than asked for are fine here.
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore", ConvergenceWarning)
         found = KMeans(n_clusters, n_init=1, random_state=random_state).fit(rows)
     return np.asarray(found.cluster_centers_, dtype=np.float64)
 
@@ -128,7 +130,7 @@ def _grid(rows: Array, n_rules: int, random_state: np.random.RandomState) -> Arr
     """Points of a grid over the box of the data, finest where the box is longest; the rest are rows of the data."""
     low, high = rows.min(axis=0), rows.max(axis=0)
     levels = np.ones(rows.shape[1], dtype=int)
-    while True:
+    for _ in range(n_rules):  # every round adds a level, and with it a rule at least
         spacing = (high - low) / levels
         for m in np.argsort(-spacing, kind="stable"):
             if spacing[m] > 0 and levels.prod() // levels[m] * (levels[m] + 1) <= n_rules:

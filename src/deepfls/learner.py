@@ -40,8 +40,6 @@ SCALINGS = ("standard", "none")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 # Rows that pass through a system at a time in predictions.
 _PREDICTION_CHUNK = 16_384
-# From this number of inputs on, the product of grades loses its meaning and "auto" takes their geometric mean.
-_HTSK_FROM = 1
 
 
 class FiringStrengths(NamedTuple):
@@ -246,7 +244,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         check_option("kind", self.kind, KINDS)
         check_count("n_rules", self.n_rules)
         check_option("tnorm", self.tnorm, ("auto", "product", "htsk"))
-        tnorm = ("htsk" if n_features >= _HTSK_FROM else "product") if self.tnorm == "auto" else self.tnorm
+        tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
         with torch.random.fork_rng(devices=[]):
             if self.kind == "t1":
                 return T1FLS(n_features, n_outputs, n_rules=self.n_rules, order=self.order, tnorm=tnorm)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from sklearn.utils.validation import check_is_fitted
 
 from deepfls.functional.memberships import gaussian_grades, interval_gaussian_grades
 from deepfls.learner import FLSEstimator
@@ -95,6 +96,7 @@ class PredictionDisplay:
 
     def plot(self, ax: Any = None, *, name: str = "y", color: str = COLORS[0]) -> PredictionDisplay:
         ax = _axes(ax)
+        self.y_true, self.y_pred = np.asarray(self.y_true), np.asarray(self.y_pred)
         if len(self.y_true) > _DENSE:
             ax.hexbin(self.y_true, self.y_pred, gridsize=60, bins="log", cmap="Blues", mincnt=1, linewidths=0)
         else:
@@ -130,25 +132,30 @@ class MembershipsDisplay:
 
     @classmethod
     def from_estimator(
-        cls, estimator: FLSEstimator, *, features: Sequence[int] | None = None, n_points: int = 200, span: float = 3.0
+        cls, estimator: FLSEstimator, *, features: Sequence[int] | None = None, n_points: int = 200, span: float = 1.5
     ) -> MembershipsDisplay:
-        """Sets of the given inputs, the first nine by default, over ``span`` standard deviations around their mean."""
+        """Sets of the given inputs, the first nine by default, from ``span`` typical widths below the lowest center to as
+        many above the highest."""
+        check_is_fitted(estimator, "system_")
         system, scaling = estimator.system_, estimator.x_scaling_
         chosen = list(range(min(system.n_features, 9))) if features is None else list(features)
         names = getattr(estimator, "feature_names_in_", [f"x{m}" for m in range(system.n_features)])
-        z = torch.linspace(-span, span, n_points, dtype=torch.float64, device=system.centers.device)
+        widths = system.upper_sigmas if isinstance(system, IT2FLS) else system.sigmas
         display = cls([str(names[m]) for m in chosen], [], [], [])
         for m in chosen:
             column = slice(m, m + 1)
-            x, centers = z.unsqueeze(1), system.centers[:, column]
+            centers = system.centers[:, column]
+            margin = span * widths[:, m].median().item()
+            z = torch.linspace(centers.min().item() - margin, centers.max().item() + margin, n_points, dtype=torch.float64)
+            x = z.to(centers.device).unsqueeze(1)
             if isinstance(system, IT2FLS):
-                widths = system.lower_sigmas[:, column], system.upper_sigmas[:, column]
-                grades = interval_gaussian_grades(x, centers, *widths, system.heights[:, column])
+                lower_sigmas, upper_sigmas = system.lower_sigmas[:, column], system.upper_sigmas[:, column]
+                grades = interval_gaussian_grades(x, centers, lower_sigmas, upper_sigmas, system.heights[:, column])
             else:
                 one = gaussian_grades(x, centers, system.sigmas[:, column])
                 grades = (one, one)  # type: ignore[assignment]  # unpacked below like the named tuple
             lower, upper = (grade[:, :, 0].detach().cpu().numpy() for grade in grades)
-            display.grids = [*display.grids, z.cpu().numpy() * scaling.scale[m] + scaling.shift[m]]
+            display.grids = [*display.grids, z.numpy() * scaling.scale[m] + scaling.shift[m]]
             display.lower, display.upper = [*display.lower, lower], [*display.upper, upper]
         return display
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from deepfls import experiment, load
@@ -52,16 +53,33 @@ def test_reproduce_goes_on_from_finished_cells(shared_data: Path, tmp_path: Path
     assert tried.count("t1") == 1  # the warm-up; neither cell ran again
 
 
-def test_interrupt_keeps_finished_cells(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reproduce_measures_again_when_asked_for_more_seeds(shared_data: Path, tmp_path: Path) -> None:
     rows_file = tmp_path / "rows.json"
-    real = experiment.run
+    for seeds in ("1", "2"):
+        assert reproduce(shared_data, "--systems", "t1", "--seeds", seeds, "--json", str(rows_file)).exit_code == 0
+    assert {row["seeds"] for row in json.loads(rows_file.read_text())} == {2}
+    assert len(json.loads(rows_file.read_text())) == 3
 
-    def interrupted(dataset: str, *args: Any, **options: Any) -> experiment.Run:
-        if dataset == "enb":
+
+def test_enumeration_of_many_rules_is_left_out(shared_data: Path) -> None:
+    done = reproduce(shared_data, "--systems", "it2-fkm,t1", "--rules", "21")
+    assert done.exit_code == 0
+    assert "it2-fkm is left out from 21 rules on" in done.stdout
+
+
+def test_interrupt_keeps_finished_cells(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C inside a training step of the second set: the loop ends the run early, which must not count as measured."""
+    rows_file = tmp_path / "rows.json"
+    real = torch.optim.Adam.step
+    steps = []
+
+    def interrupted(optimizer: torch.optim.Adam, *args: Any, **options: Any) -> Any:
+        steps.append(optimizer.param_groups[0]["params"][0].shape[1])
+        if steps[-1] == 8 and steps.count(8) == 3:  # enb has 8 inputs
             raise KeyboardInterrupt
-        return real(dataset, *args, **options)
+        return real(optimizer, *args, **options)
 
-    monkeypatch.setattr(experiment, "run", interrupted)
+    monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
     done = reproduce(shared_data, "--systems", "t1", "--json", str(rows_file))
     assert done.exit_code == 130
     assert [row["dataset"] for row in json.loads(rows_file.read_text())] == ["boston"]

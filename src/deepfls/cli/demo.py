@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deepfls.cli import settings as s
-from deepfls.cli.output import Output
+from deepfls.cli.output import Output, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Every sixth cell of the map in both directions is drawn: half a degree.
 _MAP_STEP = 6
 _JULY = 6
+_FILES = ("turbidity_t1.fls", "turbidity_it2.fls", "learning_curve.png", "memberships.png", "predictions.png", "map.png")
 
 
 def demo(
@@ -67,6 +68,8 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
         began = time.perf_counter()
         model.fit(data.x[train], data.y[train, 0])
         seconds = time.perf_counter() - began
+        if getattr(model, "stopped_by_", None) == "interrupt":
+            raise KeyboardInterrupt
         epochs = getattr(model, "n_epochs_", 1)
         error = rmse(data.y[test, 0], model.predict(data.x[test]))
         table.append([name, f"{len(train):,}", f"{seconds:.1f}", f"{len(train) * epochs / seconds:,.0f}", f"{error:.4f}"])
@@ -78,8 +81,7 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
     it2.save(out / "turbidity_it2.fls")
     with output.working("drawing"):
         _draw(out, t1, it2, names, data.x[test], data.y[test, 0])
-    files = sorted(path.name for path in out.iterdir() if path.suffix in (".png", ".fls"))
-    output.line(f"Written to {out}/: {', '.join(files)}.")
+    output.line("Written to ", shown(f"{out}/"), f": {', '.join(_FILES)}.")
 
 
 def _print_table(table: list[list[str]], output: Output) -> None:

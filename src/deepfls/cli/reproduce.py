@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Real training steps that stand for a whole run of the classic algorithm.
 TIMED_STEPS = 5
+# Rules up to which the paper's enumeration is run to its end.
+MAX_FULL_ENUMERATION = 15
 
 Row = dict[str, Any]
 
@@ -45,6 +47,7 @@ def reproduce(
     The classic Karnik-Mendel algorithm (it2-km) is timed on a few real training steps and extrapolated, unless --full.
     """
     from deepfls import experiment
+    from deepfls.functional.karnik_mendel import MAX_ENUMERATED_RULES
 
     output = Output(quiet=quiet, json=False)
     chosen_sets = _chosen("--sets", sets, experiment.SETS)
@@ -52,6 +55,13 @@ def reproduce(
     chosen_rules = _numbers("--rules", rules)
     kept = _kept_rows(json_file)
     cells = [(d, p, y) for d in chosen_sets for p in chosen_rules for y in chosen_systems]
+    too_many = [p for p in chosen_rules if p > MAX_ENUMERATED_RULES]
+    if too_many and "it2-fkm" in chosen_systems:
+        cells = [cell for cell in cells if cell[2] != "it2-fkm" or cell[1] <= MAX_ENUMERATED_RULES]
+        output.line(f"it2-fkm is left out from {min(too_many)} rules on: it enumerates 2^rules choices.")
+    for path in (json_file, markdown):
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(f"the folder of {str(path)!r} must exist.")
     with output.shown_warnings():
         rows, interrupted = _run_cells(cells, kept, data_dir, seeds, epochs, full, output, _saver(json_file))
     _print_table(rows, output)
@@ -68,7 +78,7 @@ def _chosen(option: str, text: str, known: Sequence[str]) -> list[str]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     if not names:
         raise UsageError(f"{option} must name at least one of {', '.join(known)}.")
-    return [check_option(option, name, known) for name in names]
+    return list(dict.fromkeys(check_option(option, name, known) for name in names))
 
 
 def _numbers(option: str, text: str) -> list[int]:
@@ -78,7 +88,7 @@ def _numbers(option: str, text: str) -> list[int]:
         numbers = []
     if not numbers or min(numbers) < 1:
         raise UsageError(f"{option} must be positive whole numbers separated by commas, got {text!r}.")
-    return numbers
+    return list(dict.fromkeys(numbers))
 
 
 def _kept_rows(path: Path | None) -> list[Row]:
@@ -86,9 +96,11 @@ def _kept_rows(path: Path | None) -> list[Row]:
     if path is None or not path.exists():
         return []
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
-        return [dict(row) for row in rows]
-    except (ValueError, TypeError) as error:
+        rows = [dict(row) for row in json.loads(path.read_text(encoding="utf-8"))]
+        for row in rows:
+            _ = [row[name] for name in ("dataset", "rules", "system", "seeds", "epochs", "extrapolated")]
+        return rows
+    except (ValueError, TypeError, KeyError) as error:
         raise ValueError(
             f"{str(path)!r} must hold a list of rows from an earlier run, got something else ({error})."
         ) from None
@@ -122,16 +134,17 @@ def _run_cells(
     from deepfls.data.datasets import load_dataset
 
     data: dict[str, Dataset] = {name: load_dataset(name, data_dir=data_dir) for name in {cell[0] for cell in cells}}
-    rows = list(kept)
-    done = {(row["dataset"], row["rules"], row["system"]) for row in rows if row.get("epochs", epochs) == epochs}
-    todo = [cell for cell in cells if cell not in done]
+    # A cell of an earlier run stands where it was measured as asked for now; otherwise it is measured again.
+    asked = {cell: {"seeds": seeds, "epochs": epochs, "extrapolated": _is_timed(cell, full)} for cell in cells}
+    rows = [row for row in kept if asked.get(_cell(row), {}).items() <= row.items()]
+    todo = [cell for cell in cells if cell not in {_cell(row) for row in rows}]
     if todo:
         experiment.warm_up()
     with Progress(console=Console(stderr=True), disable=not output.bars) as bar:
         task = bar.add_task("", total=len(todo) * seeds)
         try:
             for dataset, n_rules, system in todo:
-                timed_steps = TIMED_STEPS if system == "it2-km" and not full else None
+                timed_steps = TIMED_STEPS if _is_timed((dataset, n_rules, system), full) else None
                 runs = []
                 for seed in range(seeds):
                     bar.update(task, description=f"{dataset} {system} {n_rules} rules, seed {seed}")
@@ -146,6 +159,16 @@ def _run_cells(
             return _in_order(rows), True
     save(_in_order(rows))
     return _in_order(rows), False
+
+
+def _cell(row: Row) -> tuple[str, int, str]:
+    return row["dataset"], row["rules"], row["system"]
+
+
+def _is_timed(cell: tuple[str, int, str], full: bool) -> bool:
+    """Whether a cell is timed on a few steps and extrapolated: the classic algorithm, and enumerations that take hours."""
+    _, rules, system = cell
+    return not full and (system == "it2-km" or (system == "it2-fkm" and rules > MAX_FULL_ENUMERATION))
 
 
 def _in_order(rows: list[Row]) -> list[Row]:
