@@ -15,7 +15,7 @@ from deepfls.nn import IT2FLS
 
 @pytest.fixture
 def split() -> experiment.Split:
-    """A small set of two outputs, so that every system takes real steps in a moment."""
+    """A small set, so that every system takes real steps in a moment."""
     return experiment.protocol_split(load_dataset("diabetes", n_rows=250), seed=0)
 
 

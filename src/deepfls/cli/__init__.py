@@ -1,4 +1,4 @@
-"""The command line: ``deepfls train | predict | evaluate``. One file per command, on shared helpers.
+"""The commands train, predict, evaluate, reproduce and demo.
 
 Nothing here imports torch, scikit-learn or pyarrow before a command needs them: ``deepfls --help`` answers at once.
 """
