@@ -215,9 +215,10 @@ BAD_SETTINGS = [
     ({"dtype": "float16"}, ValueError, "dtype must be one of 'float32', 'float64', got 'float16'. Did you mean 'float64'?"),
     ({"device": "gpu"}, ValueError, "device must be 'auto' or a torch device of this machine, got 'gpu'."),
     ({"patience": 0}, ValueError, "patience must be at least 1, got 0."),
-    ({"epochs": "many"}, TypeError, "epochs must be an integer, got 'many'."),
+    ({"epochs": "many"}, ValueError, "epochs must be a number or 'auto', got 'many'."),
     ({"learning_rate": None}, TypeError, "learning_rate must be a number, got None."),
-    ({"batch_size": "all"}, TypeError, "batch_size must be an integer, got 'all'."),
+    ({"batch_size": "all"}, ValueError, "batch_size must be a number or 'auto', got 'all'."),
+    ({"learning_rate": "aut"}, ValueError, "learning_rate must be a number or 'auto', got 'aut'. Did you mean 'auto'?"),
 ]
 
 

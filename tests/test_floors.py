@@ -39,6 +39,7 @@ ORDER = [
     "data.tables",
     "data.layout",
     "data",
+    "train.recipe",
     "train.config",
     "train.progress",
     "train.loop",

@@ -80,6 +80,12 @@ def check_number(
     return number
 
 
+def check_number_or_auto(name: str, value: Any) -> None:
+    """Refuse text other than "auto" for a setting that is a number or "auto"; numbers are checked where they are used."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
+
+
 def check_tensor(name: str, value: Any) -> Tensor:
     """Return ``value`` if it is a floating-point tensor."""
     if not isinstance(value, Tensor):

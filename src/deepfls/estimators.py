@@ -48,7 +48,8 @@ _SETTINGS = """
     schedule : {"onecycle", "cosine", "constant"}
     weight_decay : float or "auto"
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
-        350 / rows, at most 1.
+        350 / rows, at most 1. A ``weight_decay`` among the ``optimizer_options`` is torch's, of all parameters towards 0,
+        and comes on top.
     gradient_clip : float, optional
         Largest norm of a gradient.
     epochs : int or "auto"

@@ -20,6 +20,7 @@ from deepfls._checks import (
     check_device,
     check_finite_table,
     check_number,
+    check_number_or_auto,
     check_option,
     check_unchanged,
     name_text_columns,
@@ -29,6 +30,7 @@ from deepfls.data.scaling import Scaling
 from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
 from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.train import recipe
 from deepfls.train.config import TrainConfig
 from deepfls.train.loop import Rows, threads_for, train
 from deepfls.train.progress import TrainingBar
@@ -59,7 +61,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
-    _STRUCTURE = ("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm")
+    _STRUCTURE = ("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm", "scaling")
     _LOSSES: tuple[str, ...]
 
     def __init__(
@@ -194,7 +196,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
                     targets,
                     centers=self.centers,
                     consequents=self.consequents,
-                    width=_automatic_width(samples.n_rows) if self.width == "auto" else self.width,  # type: ignore[arg-type]
+                    width=recipe.width(samples.n_rows) if self.width == "auto" else self.width,  # type: ignore[arg-type]
                     ridge=self.ridge,
                     sample_weight=rows.weight,
                     random_state=random,
@@ -219,12 +221,14 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
 
     def _config(self, n_rows: int) -> TrainConfig:
         """The settings of training; "auto" ones by the number of rows, as docs/recipe.md explains."""
-        batch_size: Any = _automatic_batch_size(n_rows) if self.batch_size == "auto" else self.batch_size
+        for name in ("batch_size", "epochs", "learning_rate", "weight_decay", "width"):
+            check_number_or_auto(name, getattr(self, name))
+        batch_size: Any = recipe.batch_size(n_rows) if self.batch_size == "auto" else self.batch_size
         epochs: Any = self.epochs
         if epochs == "auto":
-            epochs = _automatic_epochs(n_rows, check_count("batch_size", batch_size))
-        learning_rate: Any = _automatic_rate(n_rows) if self.learning_rate == "auto" else self.learning_rate
-        weight_decay: Any = min(1.0, 350 / n_rows) if self.weight_decay == "auto" else self.weight_decay
+            epochs = recipe.epochs(n_rows, check_count("batch_size", batch_size))
+        learning_rate: Any = recipe.learning_rate(n_rows) if self.learning_rate == "auto" else self.learning_rate
+        weight_decay: Any = recipe.weight_decay(n_rows) if self.weight_decay == "auto" else self.weight_decay
         return TrainConfig(
             loss=self.loss,
             loss_options=self.loss_options or {},
@@ -349,27 +353,6 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
             self.feature_names_in_ = np.array(names, dtype=object)
         if description["table"] is not None:
             self.table_ = description["table"]
-
-
-def _automatic_batch_size(n_rows: int) -> int:
-    """About thirteen batches to the epoch, a power of two from 32 to 4,096."""
-    return int(2 ** np.clip(np.round(np.log2(max(n_rows, 1) / 13)), 5, 12))
-
-
-def _automatic_epochs(n_rows: int, batch_size: int) -> int:
-    """About 600 steps times the fourth root of the rows: 3,400 for a thousand rows, 19,000 for a million."""
-    n_steps = 600.0 * n_rows**0.25
-    return int(np.clip(round(n_steps / math.ceil(n_rows / batch_size)), 5, 400))
-
-
-def _automatic_rate(n_rows: int) -> float:
-    """0.05 up to 500 rows, then falling with their fifth root, down to the paper's 0.01."""
-    return float(np.clip(0.05 * (500 / n_rows) ** 0.2, 0.01, 0.05))
-
-
-def _automatic_width(n_rows: int) -> float:
-    """Wide sets, nearly one common model, where rows are few; narrower the more there are, as bandwidths are."""
-    return float(np.clip((500 / n_rows) ** 0.25, 0.3, 1.0))
 
 
 def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
