@@ -33,12 +33,15 @@ from deepfls.data.datasets import load_dataset
 from deepfls.experiment import SETS, protocol_split
 
 N_RULES = 30
+# Settings given by --setting, to try others than the defaults.
+SETTINGS: dict[str, Any] = {}
+
 MODELS: dict[str, Callable[[int], Any]] = {
     "linear": lambda seed: LinearRegression(),
     "MLP 64-64": lambda seed: MLPRegressor(hidden_layer_sizes=(64, 64), max_iter=500, random_state=seed),
     "boosted trees": lambda seed: MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
-    "T1": lambda seed: FLSRegressor(kind="t1", n_rules=N_RULES, random_state=seed),
-    "IT2": lambda seed: FLSRegressor(kind="it2", n_rules=N_RULES, random_state=seed),
+    "T1": lambda seed: FLSRegressor(kind="t1", n_rules=N_RULES, random_state=seed, **SETTINGS),
+    "IT2": lambda seed: FLSRegressor(kind="it2", n_rules=N_RULES, random_state=seed, **SETTINGS),
 }
 
 
@@ -84,9 +87,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--setting", action="append", default=[], metavar="NAME=TEXT", help="of T1 and IT2, to try another")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
+    SETTINGS.update(setting.split("=", 1) for setting in arguments.setting)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     cells = [(name, model) for name in arguments.sets.split(",") for model in arguments.models.split(",")]
@@ -101,7 +106,8 @@ def main() -> None:
         intro = (
             "## The default settings\n\nWritten by `python benchmarks/recipe.py --data-dir DIR --markdown RESULTS.md`: "
             f"{N_RULES} rules and otherwise default settings in the paper's protocol, mean over {arguments.seeds} seeds, "
-            "in z-units, beside scikit-learn's models on the same splits. docs/recipe.md tells how they were chosen."
+            "in z-units, beside scikit-learn's models on the same splits. docs/recipe.md tells how they "
+            "were chosen: on these same splits."
         )
         write_section(arguments.markdown, "recipe", f"{intro}\n\n{text}\n\n{hardware()}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import copy
 import math
@@ -318,8 +319,9 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     def _own_description(self) -> dict[str, Any]:
         return {}
 
+    @abc.abstractmethod
     def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
-        raise NotImplementedError
+        """Columns that ``y_scaling_`` has: one per target, or one for the index of a class."""
 
     def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
         for name, value in tensors.items():
