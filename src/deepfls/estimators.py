@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
+from deepfls import estimator_state
 from deepfls._checks import (
     check_finite_table,
     check_number_targets,
@@ -94,6 +95,10 @@ _SETTINGS = """
     n_features_in_ : int
     feature_names_in_ : ndarray of str
         Only where X had column names that are strings.
+    input_range_ : ndarray, shape (2, features)
+        Smallest and largest value of every input in the training data.
+    rule_shares_ : ndarray, shape (rules,)
+        Share of the firing that every rule had, on average over the training data; they add up to 1.
     x_scaling_, y_scaling_ : Scaling
         The affine maps between the units of the data and those of the system.
 """
@@ -101,7 +106,9 @@ _SETTINGS = """
 
 class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for one or several targets.
-{_SETTINGS.replace("{loss}", '{"l2", "l1", "huber", "log-cosh", "pinball"} or callable')}
+{_SETTINGS.replace("{loss}", '{"l2", "l1", "huber", "log-cosh", "pinball"} or callable')}    target_names_ : tuple of str
+        Names of the targets: those of the columns of y where it has names, else y, or y0, y1 and so on.
+
     Notes
     -----
     Rows of equal inputs and targets are merged before training (up to 20,000 rows, and not for a callable loss), so a
@@ -117,6 +124,7 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
     True
     """
 
+    target_names_: tuple[str, ...]
     _LOSSES = ("l1", "l2", "huber", "log-cosh", "pinball")
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLSRegressor:
@@ -141,6 +149,7 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
             check_finite_table("y", targets)
             self._fit_arrays(x, targets.reshape(len(targets), -1), sample_weight, target_scaling="standard")
             self._single_target_ = targets.ndim == 1
+            self.target_names_ = _names_of_targets(y, self.system_.n_outputs)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -150,11 +159,14 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
         return y[:, 0] if self._single_target_ else y
 
     def _own_description(self) -> dict[str, Any]:
-        return {"single_target": self._single_target_}
+        return {"single_target": self._single_target_, "target_names": list(self.target_names_)}
 
-    def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
-        super()._restore(description, tensors)
+    def _restore_own(self, description: dict[str, Any]) -> None:
         self._single_target_ = bool(description["single_target"])
+        names = description.get("target_names", _names_of_targets(None, self.system_.n_outputs))
+        if len(names) != self.system_.n_outputs:
+            raise ValueError(f"{len(names)} names of targets for {self.system_.n_outputs} outputs")
+        self.target_names_ = tuple(map(str, names))
 
     def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
         return system.n_outputs
@@ -271,8 +283,7 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
     def _own_description(self) -> dict[str, Any]:
         return {"classes": self.classes_.tolist(), "classes_dtype": self.classes_.dtype.kind}
 
-    def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
-        super()._restore(description, tensors)
+    def _restore_own(self, description: dict[str, Any]) -> None:
         classes = description["classes"]
         kind = description["classes_dtype"]
         if len(classes) != self.system_.n_outputs:
@@ -281,6 +292,16 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
 
     def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
         return 1  # the index of the class
+
+
+def _names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:
+    """The names a frame or a series gives its columns, else y, or y0, y1 and so on."""
+    names = getattr(y, "columns", None)
+    if names is None:
+        names = [getattr(y, "name", None)]
+    if len(names) == n_outputs and all(isinstance(name, str) for name in names):
+        return tuple(map(str, names))
+    return ("y",) if n_outputs == 1 else tuple(f"y{k}" for k in range(n_outputs))
 
 
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
@@ -298,12 +319,12 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
     FLSRegressor or FLSClassifier
         Fitted, with the settings it was trained with; those that are no plain values (a callable loss) are the defaults.
     """
-    description, tensors = read_model(path)
+    description, arrays = read_model(path)
     try:
         cls = _CLASSES[description["class"]]
         known = cls().get_params()
         estimator = cls(**{name: value for name, value in description["settings"].items() if name in known})
-        estimator._restore(description, tensors)
+        estimator_state.restore(estimator, description, arrays)
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: its parts do not fit together ({error}).") from error
     return estimator

@@ -5,7 +5,6 @@ from __future__ import annotations
 import abc
 import contextlib
 import copy
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from deepfls import estimator_state
 from deepfls._checks import (
     check_count,
     check_device,
@@ -59,6 +59,8 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     x_scaling_: Scaling
     y_scaling_: Scaling
     history_: list[dict[str, float]]
+    input_range_: Array
+    rule_shares_: Array
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
@@ -215,6 +217,16 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.n_epochs_ = len(self.history_)
         self.stopped_by_ = result.stopped_by
         self._structure_ = self._structure(x.shape[1], n_outputs)
+        self._summarize(samples.x)
+
+    def _summarize(self, x: Array) -> None:
+        """Keep what rules, plots and exports need to know about the data: ranges, and how much every rule fires."""
+        self.input_range_ = np.stack([x.min(axis=0), x.max(axis=0)])
+        sample = x[:: -(-len(x) // _PREDICTION_CHUNK)]
+        with torch.no_grad():
+            firing = self.system_.firing(torch.from_numpy(self.x_scaling_.apply(sample)).to(self.system_.centers.device))
+        weight = firing.lower + firing.upper if isinstance(firing, tuple) else firing
+        self.rule_shares_ = (weight / weight.sum(dim=1, keepdim=True)).mean(dim=0).cpu().numpy()
 
     def _structure(self, n_features: int, n_outputs: int) -> dict[str, Any]:
         settings = {name: getattr(self, name) for name in self._STRUCTURE}
@@ -297,64 +309,18 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, whole or not at all; :func:`load` reads it back."""
         check_is_fitted(self, "system_")
-        settings = {name: _plain(value) for name, value in self.get_params(deep=False).items() if _is_plain(value)}
-        description: dict[str, Any] = {
-            "class": type(self).__name__,
-            "settings": settings,
-            "structure": _plain(self._structure_),
-            "tnorm": self.system_.tnorm,
-            # JSON has no word for a loss that is not finite.
-            "history": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in self.history_],
-            "stopped_by": self.stopped_by_,
-            "feature_names": [str(n) for n in self.feature_names_in_] if hasattr(self, "feature_names_in_") else None,
-            "table": getattr(self, "table_", None),
-            **self._own_description(),
-        }
-        tensors = {f"system.{name}": value.cpu().numpy() for name, value in self.system_.state_dict().items()}
-        for name in ("x_scaling", "y_scaling"):
-            scaling = getattr(self, f"{name}_")
-            tensors |= {f"{name}.shift": scaling.shift, f"{name}.scale": scaling.scale}
-        write_model(path, description, tensors)
+        write_model(path, *estimator_state.of(self))
 
     def _own_description(self) -> dict[str, Any]:
+        """What one kind of estimator adds to the description in its file."""
         return {}
+
+    def _restore_own(self, description: dict[str, Any]) -> None:
+        """Take back what :meth:`_own_description` gave."""
 
     @abc.abstractmethod
     def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
         """Columns that ``y_scaling_`` has: one per target, or one for the index of a class."""
-
-    def _restore(self, description: dict[str, Any], tensors: dict[str, Array]) -> None:
-        for name, value in tensors.items():
-            if not np.isfinite(value).all():
-                raise ValueError(f"{name} has a value that is not finite")
-        structure = description["structure"]
-        self._structure_ = structure
-        chosen = {**self.get_params(deep=False), **{name: structure[name] for name in self._STRUCTURE}}
-        system = type(self)(**{**chosen, "tnorm": description["tnorm"]})._new_system(
-            structure["n_features"], structure["n_outputs"]
-        )
-        system.double()
-        prefix = "system."
-        state = {name.removeprefix(prefix): torch.from_numpy(v) for name, v in tensors.items() if name.startswith(prefix)}
-        system.load_state_dict(state)
-        self.system_ = system.requires_grad_(False)
-        for name, n_columns in (("x_scaling", system.n_features), ("y_scaling", self._n_scaled_targets(system))):
-            shift, scale = tensors[f"{name}.shift"], tensors[f"{name}.scale"]
-            if shift.shape != (n_columns,) or scale.shape != (n_columns,):
-                raise ValueError(f"{name} has shapes {shift.shape} and {scale.shape} for {n_columns} column(s)")
-            setattr(self, f"{name}_", Scaling(shift, scale))
-        rows = description["history"]
-        self.history_ = [{name: math.nan if v is None else float(v) for name, v in row.items()} for row in rows]
-        self.n_epochs_ = len(self.history_)
-        self.stopped_by_ = description["stopped_by"]
-        self.n_features_in_ = structure["n_features"]
-        names = description["feature_names"]
-        if names is not None:
-            if not isinstance(names, list) or len(names) != system.n_features:
-                raise ValueError(f"feature names {names!r} for {system.n_features} column(s)")
-            self.feature_names_in_ = np.array(names, dtype=object)
-        if description["table"] is not None:
-            self.table_ = description["table"]
 
 
 def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
@@ -372,21 +338,3 @@ def _as_rows(samples: Samples, x_scaling: Scaling, y_scaling: Scaling, device: t
 
     weight = None if samples.weight is None else tensor(samples.weight)
     return Rows(tensor(x_scaling.apply(samples.x)), tensor(y_scaling.apply(samples.y)), weight)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a setting can stand in a model file; a callable or a generator cannot, and is left out."""
-    if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_plain(v) for key, v in value.items())
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating))
-
-
-def _plain(value: Any) -> Any:
-    """The same value in types that JSON has."""
-    if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
-    return value.item() if isinstance(value, np.generic) else value

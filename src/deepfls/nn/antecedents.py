@@ -186,9 +186,14 @@ class IT2Antecedents(_Antecedents):
             return
         _assign(self.raw_heights, UnitInterval().raw(value))
 
+    @property
+    def log_heights(self) -> Tensor:
+        """Logarithms of the heights, without the rounding of taking them from the heights."""
+        return torch.zeros_like(self.raw_centers) if self.raw_heights is None else UnitInterval().log(self.raw_heights)
+
     def forward(self, x: Tensor) -> IntervalFiring:
         lower_sigmas, upper_sigmas = self._sigma_pair()
-        log_heights = None if self.raw_heights is None else UnitInterval().log(self.raw_heights)
+        log_heights = None if self.raw_heights is None else self.log_heights
         return interval_log_firing(x, self.centers, lower_sigmas, upper_sigmas, log_heights, self.tnorm)
 
     def extra_repr(self) -> str:
