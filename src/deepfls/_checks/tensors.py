@@ -1,89 +1,11 @@
-"""Argument checks: the only place that words an error about shape, range or type.
-
-Checks are called at public doors. Those that only look at Python values, shapes, dtypes and devices are free to run in a
-training step; those that read tensor values carry ``values`` in their name and never do.
-"""
+"""Checks of tensors: shapes, dtypes, values."""
 
 from __future__ import annotations
 
-import contextlib
-import difflib
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
-
-# Largest magnitude of a number in a table.
-LARGEST = 1e150
-
-
-def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """A closing hint `` Did you mean 'x'?`` for a mistyped name, or nothing when no option is close."""
-    matches = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.6)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
-
-
-def check_option(name: str, value: Any, options: Sequence[str]) -> str:
-    """Return ``value`` if it is one of ``options``."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, one of {', '.join(map(repr, options))}, got {value!r}.")
-    if value not in options:
-        hint = did_you_mean(value, options)
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
-    return value
-
-
-def check_options_of(name: str, owner: str, options: Any, known: Sequence[str] | None) -> None:
-    """Require a mapping whose keys ``owner`` takes; any keys where it is not known which."""
-    if not isinstance(options, Mapping):
-        raise TypeError(f"{name} must be a dictionary, got {options!r}.")
-    for key in options:
-        if known is not None and key not in known:
-            takes = ", ".join(map(repr, known)) or "none"
-            raise ValueError(
-                f"{name} has {key!r}, which {owner} does not take (it takes {takes}).{did_you_mean(key, known)}"
-            )
-
-
-def check_count(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
-    """Return ``value`` as an ``int`` within ``minimum`` and ``maximum``."""
-    if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
-    count = int(value)
-    if maximum is not None and not minimum <= count <= maximum:
-        raise ValueError(f"{name} must be between {minimum} and {maximum}, got {count}.")
-    if count < minimum:
-        raise ValueError(f"{name} must be at least {minimum}, got {count}.")
-    return count
-
-
-def check_number(
-    name: str, value: Any, *, above: float = -math.inf, minimum: float = -math.inf, below: float = math.inf
-) -> float:
-    """Return ``value`` as a finite ``float`` with ``minimum <= value``, ``above < value`` and ``value < below``."""
-    if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}.")
-    rules = []
-    if above > -math.inf:
-        rules.append(f"greater than {above:g}")
-    if minimum > -math.inf:
-        rules.append(f"at least {minimum:g}")
-    if below < math.inf:
-        rules.append(f"less than {below:g}")
-    number = float(value)
-    if not (math.isfinite(number) and number > above and number >= minimum and number < below):
-        raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
-    return number
-
-
-def check_number_or_auto(name: str, value: Any) -> None:
-    """Refuse text other than "auto" for a setting that is a number or "auto"; numbers are checked where they are used."""
-    if isinstance(value, str) and value != "auto":
-        raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
 
 
 def check_tensor(name: str, value: Any) -> Tensor:
@@ -274,63 +196,6 @@ def check_enumerable(n_rules: int, n_outputs: int, batch: int, itemsize: int, li
         )
 
 
-def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return two arrays of the same shape, not empty."""
-    (first_name, first), (second_name, second) = ((name, np.asarray(value)) for name, value in arrays.items())
-    if first.shape != second.shape:
-        raise ValueError(f"{second_name} must have the shape of {first_name}, {first.shape}, got {second.shape}.")
-    if first.size == 0:
-        raise ValueError(f"{first_name} must have at least one value, got shape {first.shape}.")
-    return first, second
-
-
-def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
-    """Require finite numbers in a table (rows, columns) or a vector, naming the first offender. Reads values."""
-    # Numbers whose squares overflow count as not finite: no sum over them would be.
-    bad = ~(np.abs(values) <= LARGEST)
-    if not bad.any():
-        return
-    at = tuple(int(i) for i in np.argwhere(bad)[0])
-    value = values[at]
-    rule = f"within ±{LARGEST:g}" if np.isfinite(value) else "finite"
-    got = "NaN" if np.isnan(value) else f"{value:g}"
-    where = f"row {at[0]}"
-    if len(at) > 1:
-        where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
-    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
-
-
-def check_targets_given(y: Any) -> None:
-    """Require a target."""
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None.")
-
-
-def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
-    """Return targets as float64, (rows,) or (rows, outputs)."""
-    check_targets_given(y)
-    values = np.asarray(y)
-    if values.dtype.kind == "c":
-        raise ValueError("y must hold real numbers, got: Complex data not supported.")
-    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
-        raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        got = f"text ({_quoted_text(error)})" if "string to float" in str(error) else f"something else ({error})"
-        raise ValueError(f"y must hold numbers, got {got}; FLSClassifier learns classes.") from None
-
-
-def check_device(name: Any) -> torch.device:
-    """Return the torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=name).device
-    except (AssertionError, RuntimeError, TypeError):
-        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
-
-
 def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:
     """Return what a loss gave as (batch, values); a scalar stays one, where no weights are to be applied."""
     if not isinstance(losses, Tensor):
@@ -342,55 +207,3 @@ def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:
         why = " so that sample weights can apply" if weighted else ""
         raise ValueError(f"loss must return {also}shape (batch, ...) with batch={len(y)}{why}, got {tuple(losses.shape)}.")
     return losses.reshape(len(y), -1)
-
-
-def check_same_length(x: Any, y: Any) -> None:
-    """Require as many targets as rows."""
-    if len(x) != len(y):
-        raise ValueError(f"X and y must have the same number of rows, got {len(x)} and {len(y)}.")
-
-
-def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Require that a warm start continues the system it finds."""
-    for name, value in now.items():
-        if before[name] != value:
-            raise ValueError(
-                f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
-            )
-
-
-@contextlib.contextmanager
-def name_text_columns(table: Any) -> Iterator[None]:
-    """Where text stands in a table of numbers, an error that names the columns."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        names = list(getattr(table, "column_names", getattr(table, "columns", [])))
-        wrong = [str(name) for name in names if _holds_no_numbers(table[name])]
-        if "could not convert string to float" not in str(error):
-            if not wrong:
-                raise
-            what = f"something else (columns {', '.join(map(repr, wrong))})"
-        elif wrong:
-            what = f"text (columns {', '.join(map(repr, wrong))})"
-        else:
-            what = f"text ({_quoted_text(error)})"
-        raise ValueError(f"X must hold numbers only, got {what}; encode or drop it.") from None
-
-
-def _quoted_text(error: Exception) -> str:
-    """The text of a "could not convert string to float: ..." error, in quotes."""
-    return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")
-
-
-def _holds_no_numbers(column: Any) -> bool:
-    values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        return False
-    if values.dtype.kind in "mM":
-        return True
-    try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
-        return True
-    return False

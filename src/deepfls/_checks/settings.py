@@ -1,0 +1,95 @@
+"""Checks of settings: options, counts, numbers, devices."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+
+
+def did_you_mean(name: str, options: Iterable[str]) -> str:
+    """A closing hint `` Did you mean 'x'?`` for a mistyped name, or nothing when no option is close."""
+    matches = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.6)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def check_option(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return ``value`` if it is one of ``options``."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, one of {', '.join(map(repr, options))}, got {value!r}.")
+    if value not in options:
+        hint = did_you_mean(value, options)
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+    return value
+
+
+def check_options_of(name: str, owner: str, options: Any, known: Sequence[str] | None) -> None:
+    """Require a mapping whose keys ``owner`` takes; any keys where it is not known which."""
+    if not isinstance(options, Mapping):
+        raise TypeError(f"{name} must be a dictionary, got {options!r}.")
+    for key in options:
+        if known is not None and key not in known:
+            takes = ", ".join(map(repr, known)) or "none"
+            raise ValueError(
+                f"{name} has {key!r}, which {owner} does not take (it takes {takes}).{did_you_mean(key, known)}"
+            )
+
+
+def check_count(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
+    """Return ``value`` as an ``int`` within ``minimum`` and ``maximum``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    count = int(value)
+    if maximum is not None and not minimum <= count <= maximum:
+        raise ValueError(f"{name} must be between {minimum} and {maximum}, got {count}.")
+    if count < minimum:
+        raise ValueError(f"{name} must be at least {minimum}, got {count}.")
+    return count
+
+
+def check_number(
+    name: str, value: Any, *, above: float = -math.inf, minimum: float = -math.inf, below: float = math.inf
+) -> float:
+    """Return ``value`` as a finite ``float`` with ``minimum <= value``, ``above < value`` and ``value < below``."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, got {value!r}.")
+    rules = []
+    if above > -math.inf:
+        rules.append(f"greater than {above:g}")
+    if minimum > -math.inf:
+        rules.append(f"at least {minimum:g}")
+    if below < math.inf:
+        rules.append(f"less than {below:g}")
+    number = float(value)
+    if not (math.isfinite(number) and number > above and number >= minimum and number < below):
+        raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
+    return number
+
+
+def check_number_or_auto(name: str, value: Any) -> None:
+    """Refuse text other than "auto" for a setting that is a number or "auto"; numbers are checked where they are used."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
+
+
+def check_device(name: Any) -> torch.device:
+    """Return the torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError, TypeError):
+        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
+
+
+def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Require that a warm start continues the system it finds."""
+    for name, value in now.items():
+        if before[name] != value:
+            raise ValueError(
+                f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
+            )

@@ -1,0 +1,102 @@
+"""Checks of data that people bring: arrays, frames, targets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+# Largest magnitude of a number in a table.
+LARGEST = 1e150
+
+
+def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
+    """Return two arrays of the same shape, not empty."""
+    (first_name, first), (second_name, second) = ((name, np.asarray(value)) for name, value in arrays.items())
+    if first.shape != second.shape:
+        raise ValueError(f"{second_name} must have the shape of {first_name}, {first.shape}, got {second.shape}.")
+    if first.size == 0:
+        raise ValueError(f"{first_name} must have at least one value, got shape {first.shape}.")
+    return first, second
+
+
+def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
+    """Require finite numbers in a table (rows, columns) or a vector, naming the first offender. Reads values."""
+    # Numbers whose squares overflow count as not finite: no sum over them would be.
+    bad = ~(np.abs(values) <= LARGEST)
+    if not bad.any():
+        return
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    value = values[at]
+    rule = f"within ±{LARGEST:g}" if np.isfinite(value) else "finite"
+    got = "NaN" if np.isnan(value) else f"{value:g}"
+    where = f"row {at[0]}"
+    if len(at) > 1:
+        where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
+    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+
+
+def check_targets_given(y: Any) -> None:
+    """Require a target."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None.")
+
+
+def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
+    """Return targets as float64, (rows,) or (rows, outputs)."""
+    check_targets_given(y)
+    values = np.asarray(y)
+    if values.dtype.kind == "c":
+        raise ValueError("y must hold real numbers, got: Complex data not supported.")
+    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
+        raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        got = f"text ({_quoted_text(error)})" if "string to float" in str(error) else f"something else ({error})"
+        raise ValueError(f"y must hold numbers, got {got}; FLSClassifier learns classes.") from None
+
+
+def check_same_length(x: Any, y: Any) -> None:
+    """Require as many targets as rows."""
+    if len(x) != len(y):
+        raise ValueError(f"X and y must have the same number of rows, got {len(x)} and {len(y)}.")
+
+
+@contextlib.contextmanager
+def name_text_columns(table: Any) -> Iterator[None]:
+    """Where text stands in a table of numbers, an error that names the columns."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        names = list(getattr(table, "column_names", getattr(table, "columns", [])))
+        wrong = [str(name) for name in names if _holds_no_numbers(table[name])]
+        if "could not convert string to float" not in str(error):
+            if not wrong:
+                raise
+            what = f"something else (columns {', '.join(map(repr, wrong))})"
+        elif wrong:
+            what = f"text (columns {', '.join(map(repr, wrong))})"
+        else:
+            what = f"text ({_quoted_text(error)})"
+        raise ValueError(f"X must hold numbers only, got {what}; encode or drop it.") from None
+
+
+def _quoted_text(error: Exception) -> str:
+    """The text of a "could not convert string to float: ..." error, in quotes."""
+    return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")
+
+
+def _holds_no_numbers(column: Any) -> bool:
+    values = np.asarray(column)
+    if values.dtype.kind in "biuf":
+        return False
+    if values.dtype.kind in "mM":
+        return True
+    try:
+        values.astype(np.float64)
+    except (TypeError, ValueError):
+        return True
+    return False
