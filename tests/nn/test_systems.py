@@ -127,7 +127,9 @@ def test_outputs_and_gradients_are_finite_with_2000_inputs_and_100_rules(kind: t
     assert torch.isfinite(y).all()
     for name, parameter in system.named_parameters():
         assert torch.isfinite(parameter.grad).all(), name
-    assert system.antecedents.raw_centers.grad.abs().max() > 0
+    # The product of 2,000 heights is e^-1000: each end is one rule's consequent, and the sets have no influence on it.
+    moves = system.consequents.raw_slopes if (kind, tnorm) == (IT2FLS, "product") else system.antecedents.raw_centers
+    assert moves.grad.abs().max() > 0
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.SGD, torch.optim.Adam, torch.optim.RMSprop])

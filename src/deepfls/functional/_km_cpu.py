@@ -2,36 +2,20 @@
 # (compiled functions: Numba infers the types)
 """The compiled row kernels behind :mod:`deepfls.functional.karnik_mendel` on the CPU.
 
-A row is one sample. Its firing and consequents are copied to float64 scratch that stays in the first-level cache, and both
-end points are found together by Newton sweeps over it: no sort, no allocation per row, sums in float64 whatever the dtype
-of the tensors. Imported on first use, because importing Numba costs more than the rest of the package together.
+Both end points of a row are found together by Newton sweeps over scratch in float64: no sort, no allocation per row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import njit
 
-# The licence to reorder sums lets LLVM vectorise them. The flags that assume away NaN and infinity stay off, and a division
-# by zero gives NaN as in NumPy instead of raising.
-_OPTIONS: Any = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
+from deepfls.functional._compiled import BLOCK, compiled, exponentials, largest
 
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile on first call and keep the machine code on disk, or only in memory where nothing can be written."""
-    try:
-        return njit(cache=True, **_OPTIONS)(function)
-    except RuntimeError:  # Numba found no writable place for its cache
-        return njit(**_OPTIONS)(function)
-
-
-@_compiled
+@compiled
 def _residuals(y, low, up, left, right):
     """Σ w (y_p - end) and Σ w for both ends. Loads come before choices, so that the loop vectorises.
 
@@ -54,7 +38,7 @@ def _residuals(y, low, up, left, right):
     return left_residual, left_sum, right_residual, right_sum
 
 
-@_compiled
+@compiled
 def _row_end_points(y, low, up):
     """Both end points of one sample and output.
 
@@ -88,79 +72,116 @@ def _row_end_points(y, low, up):
     return min(left, right), max(left, right)
 
 
-@_compiled
-def end_points(lower, upper, consequents, y_left, y_right):
-    """Fill the ends (batch, outputs) from firing (batch, rules) and consequents (batch, rules, outputs)."""
-    n_rows, n_rules, n_outputs = consequents.shape
-    low = np.empty(n_rules)
-    up = np.empty(n_rules)
-    y = np.empty(n_rules)
+@compiled
+def _load_firing(lower, upper, logs, first, n_rows, low, up, bits):
+    """Copy the firing of some rows to scratch; of logarithms, the exponentials relative to the largest of each row."""
+    n_rules = lower.shape[1]
     for row in range(n_rows):
+        source_low = lower[first + row]
+        source_up = upper[first + row]
+        peak = np.float64(largest(source_up)) if logs else 0.0
         for p in range(n_rules):
-            low[p] = lower[row, p]
-            up[p] = upper[row, p]
-        for output in range(n_outputs):
-            for p in range(n_rules):
-                y[p] = consequents[row, p, output]
-            y_left[row, output], y_right[row, output] = _row_end_points(y, low, up)
+            low[row * n_rules + p] = source_low[p] - peak
+            up[row * n_rules + p] = source_up[p] - peak
+    if logs:
+        exponentials(low[: n_rows * n_rules], bits)
+        exponentials(up[: n_rows * n_rules], bits)
 
 
-@_compiled
+@compiled
+def end_points(lower, upper, consequents, y_left, y_right, logs):
+    """Fill the ends (batch, outputs) from (log-)firing (batch, rules) and consequents (batch, rules, outputs)."""
+    batch, n_rules, n_outputs = consequents.shape
+    block = max(1, BLOCK // n_rules)
+    lows = np.empty(block * n_rules)
+    ups = np.empty(block * n_rules)
+    bits = np.empty(block * n_rules, np.int64)
+    y = np.empty(n_rules)
+    for first in range(0, batch, block):
+        n_rows = min(block, batch - first)
+        _load_firing(lower, upper, logs, first, n_rows, lows, ups, bits)
+        for row in range(n_rows):
+            at = first + row
+            low = lows[row * n_rules : (row + 1) * n_rules]
+            up = ups[row * n_rules : (row + 1) * n_rules]
+            for output in range(n_outputs):
+                for p in range(n_rules):
+                    y[p] = consequents[at, p, output]
+                y_left[at, output], y_right[at, output] = _row_end_points(y, low, up)
+
+
+@compiled
+def _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper):
+    """Add one output's gradients to those of the firing, and replace its consequents by theirs."""
+    y_left, y_right = ends
+    grad_left, grad_right = grads
+    # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there is, and
+    # taking it for a rule beyond the end would divide by what is left.
+    magnitude = 0.0
+    for p in range(y.shape[0]):
+        magnitude += abs(y[p])
+    left = y_left + _TOLERANCE * magnitude
+    right = y_right - _TOLERANCE * magnitude
+    left_sum = 0.0
+    right_sum = 0.0
+    for p in range(y.shape[0]):
+        value = y[p]
+        f_low = low[p]
+        f_up = up[p]
+        left_sum += f_up if value <= left else f_low
+        right_sum += f_up if value >= right else f_low
+    left_scale = 1.0 / left_sum
+    right_scale = 1.0 / right_sum
+    for p in range(y.shape[0]):
+        value = y[p]
+        f_low = low[p]
+        f_up = up[p]
+        left_up = value <= left
+        right_up = value >= right
+        left_share = left_scale * (f_up if left_up else f_low)
+        right_share = right_scale * (f_up if right_up else f_low)
+        by_left = grad_left * (value - y_left) * (left_share if logs else left_scale)
+        by_right = grad_right * (value - y_right) * (right_share if logs else right_scale)
+        to_upper[p] += (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
+        to_lower[p] += (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
+        y[p] = grad_left * left_share + grad_right * right_share
+
+
+@compiled
 def end_point_gradients(
-    lower, upper, consequents, y_left, y_right, grad_left, grad_right, grad_lower, grad_upper, grad_consequents
+    lower, upper, consequents, y_left, y_right, grad_left, grad_right, grad_lower, grad_upper, grad_consequents, logs
 ):
     """Fill the three gradients from those of the end points, by the envelope theorem.
 
-    With the weights w chosen at an end y and s = Σ w: dy/dy_p = w_p / s, and dy/dw_p = (y_p - y) / s for the bound in use,
-    0 for the other.
+    With the weights w chosen at an end y and their shares s_p = w_p / Σ w: dy/dy_p = s_p, and for the bound in use
+    dy/dw_p = (y_p - y) / Σ w, or dy/dlog w_p = s_p (y_p - y), which no small sum of weights can make overflow.
     """
-    n_rows, n_rules, n_outputs = consequents.shape
-    low = np.empty(n_rules)
-    up = np.empty(n_rules)
+    batch, n_rules, n_outputs = consequents.shape
+    block = max(1, BLOCK // n_rules)
+    lows = np.empty(block * n_rules)
+    ups = np.empty(block * n_rules)
+    bits = np.empty(block * n_rules, np.int64)
     y = np.empty(n_rules)
     to_lower = np.empty(n_rules)
     to_upper = np.empty(n_rules)
-    for row in range(n_rows):
-        for p in range(n_rules):
-            low[p] = lower[row, p]
-            up[p] = upper[row, p]
-            to_lower[p] = 0.0
-            to_upper[p] = 0.0
-        for output in range(n_outputs):
+    for first in range(0, batch, block):
+        n_rows = min(block, batch - first)
+        _load_firing(lower, upper, logs, first, n_rows, lows, ups, bits)
+        for row in range(n_rows):
+            at = first + row
+            low = lows[row * n_rules : (row + 1) * n_rules]
+            up = ups[row * n_rules : (row + 1) * n_rules]
             for p in range(n_rules):
-                y[p] = consequents[row, p, output]
-            # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there
-            # is, and taking it for a rule beyond the end would divide by what is left.
-            magnitude = 0.0
+                to_lower[p] = 0.0
+                to_upper[p] = 0.0
+            for output in range(n_outputs):
+                for p in range(n_rules):
+                    y[p] = consequents[at, p, output]
+                ends = (y_left[at, output], y_right[at, output])
+                grads = (grad_left[at, output], grad_right[at, output])
+                _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper)
+                for p in range(n_rules):
+                    grad_consequents[at, p, output] = y[p]
             for p in range(n_rules):
-                magnitude += abs(y[p])
-            left = y_left[row, output] + _TOLERANCE * magnitude
-            right = y_right[row, output] - _TOLERANCE * magnitude
-            left_sum = 0.0
-            right_sum = 0.0
-            for p in range(n_rules):
-                value = y[p]
-                f_low = low[p]
-                f_up = up[p]
-                left_sum += f_up if value <= left else f_low
-                right_sum += f_up if value >= right else f_low
-            left_scale = grad_left[row, output] / left_sum
-            right_scale = grad_right[row, output] / right_sum
-            for p in range(n_rules):
-                value = y[p]
-                f_low = low[p]
-                f_up = up[p]
-                by_left = left_scale * (value - y_left[row, output])
-                by_right = right_scale * (value - y_right[row, output])
-                left_up = value <= left
-                right_up = value >= right
-                to_upper[p] += (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
-                to_lower[p] += (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
-                left_weight = f_up if left_up else f_low
-                right_weight = f_up if right_up else f_low
-                y[p] = left_scale * left_weight + right_scale * right_weight
-            for p in range(n_rules):
-                grad_consequents[row, p, output] = y[p]
-        for p in range(n_rules):
-            grad_lower[row, p] = to_lower[p]
-            grad_upper[row, p] = to_upper[p]
+                grad_lower[at, p] = to_lower[p]
+                grad_upper[at, p] = to_upper[p]

@@ -3,21 +3,25 @@
 The exponent of a rule is a quadratic form in x. With w = 1/σ²,
 
     log f_p(x) = -½ Σ_m w_pm (x_m - c_pm)²
-               = x² @ (-½ w)ᵀ + x @ (w c)ᵀ - ½ Σ_m w_pm c_pm²,
+               = [x², x] @ [-½ w, w c]ᵀ - ½ Σ_m w_pm c_pm²,
 
-so two matrix products give every rule of every sample and no (batch, rules, features) tensor is built. Working with
-logarithms also keeps hundreds of inputs from underflowing: only the differences between rules matter for the output, and
-:func:`relative_firing` takes them relative to each sample's largest before the exponential.
+so one matrix product over [x², x] gives every rule of every sample and no (batch, rules, features) tensor is built. Working
+with logarithms also keeps hundreds of inputs from underflowing: only the differences between rules matter for the output,
+and :func:`relative_firing` takes them relative to each sample's largest before the exponential.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from deepfls._checks import check_antecedents, check_option
+from deepfls.functional.tracing import applied, can_use_kernels
 
 TNORMS = ("product", "htsk")
 
@@ -35,28 +39,98 @@ class IntervalFiring(NamedTuple):
     upper: Tensor
 
 
-def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str, offsets: Tensor | None = None) -> Tensor:
-    """Quadratic forms for several stacks of widths over the same centers.
-
-    ``sigmas`` (sets, rules, features) and ``offsets`` (sets, rules) give (sets, batch, rules): one batched product for
-    lower and upper sets together, each contiguous.
-    """
-    # Shifting the origin to the middle of the centers changes nothing in exact arithmetic, and keeps |x| and |c| from
-    # dwarfing x - c when the inputs sit far from zero. It is a constant for the gradient for the same reason.
+def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, share: float) -> Tensor:
+    """``-½ share Σ_m ((x_m - c_pm) / σ_pm)²``, (batch, rules), in plain tensor operations."""
+    # Shifting the origin to the middle of the centers changes nothing in exact arithmetic, and keeps x and c from dwarfing
+    # x - c when the inputs sit far from zero. It is a constant for the gradient for the same reason.
     origin = centers.detach().mean(dim=0)
-    z = x - origin
-    c = centers - origin
-    share = 1.0 if tnorm == "product" else 1.0 / centers.shape[1]
+    z, d = x - origin, centers - origin
     square = sigmas.pow(-2) * (-0.5 * share)
-    square_c = square * c
-    constant = (square_c * c).sum(dim=-1)
-    if offsets is not None:
-        constant = constant + offsets
-    n_sets = sigmas.shape[0]
-    z_sets = z.expand(n_sets, -1, -1)
-    z2_sets = (z * z).expand(n_sets, -1, -1)
-    exponents = torch.baddbmm(constant.unsqueeze(1), z2_sets, square.transpose(1, 2))
-    return torch.baddbmm(exponents, z_sets, square_c.transpose(1, 2), alpha=-2.0)
+    linear = square * d * -2.0
+    constant = (square * d * d).sum(dim=1)
+    return torch.addmm(constant, torch.cat([z * z, z], dim=1), torch.cat([square, linear], dim=1).t())
+
+
+class _Exponents(torch.autograd.Function):
+    """:func:`_exponents` on the CPU for one or two stacks of widths, the first with log heights, in few operations.
+
+    Rows expanded to [z², z, 1] go through one matrix product per stack each way; what surrounds the products are compiled
+    kernels.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, centers: Tensor, log_heights: Tensor | None, share: float, *sigmas: Tensor) -> Any:
+        from deepfls.functional import _forms_cpu  # here: Numba is slow to import
+        from deepfls.functional._compiled import array_of, over_rows
+
+        rows, rules = array_of(x), array_of(centers)
+        n_rules, n_features = rules.shape
+        origin = np.empty(n_features)
+        _forms_cpu.fill_origin(rules, origin)
+        expanded = np.empty((len(rows), 2 * n_features + 1), rules.dtype)
+        over_rows(_forms_cpu.expand_rows, (rows, expanded), origin)
+        no_heights = np.empty((n_rules, 0), rules.dtype)
+        heights = no_heights if log_heights is None else array_of(log_heights)
+        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
+        ctx.save_for_backward(centers, *sigmas)
+        ctx.share, ctx.rules, ctx.origin = share, rules, origin
+        ctx.expanded, ctx.stacks, ctx.weights = torch.from_numpy(expanded), [array_of(s) for s in sigmas], []
+        outputs = []
+        for stack in ctx.stacks:
+            weights = np.empty((2 * n_features + 1, n_rules), rules.dtype)
+            _forms_cpu.form_weights(rules, stack, heights, share, origin, weights)
+            ctx.weights.append(torch.from_numpy(weights))
+            outputs.append(torch.mm(ctx.expanded, ctx.weights[-1]))
+            heights = no_heights
+        if len(outputs) == 2:
+            _mend_order(*outputs)
+        return tuple(outputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        from deepfls.functional import _forms_cpu  # here: Numba is slow to import
+        from deepfls.functional._compiled import array_of
+
+        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        columns = ctx.expanded.t()
+        grad_centers = np.zeros_like(ctx.rules)
+        grad_sigmas = [np.empty_like(stack) for stack in ctx.stacks]
+        with_heights = ctx.needs_input_grad[2]
+        grad_heights = np.empty_like(ctx.rules if with_heights else ctx.rules[:, :0])
+        to_heights = grad_heights
+        for stack, grad, grad_stack in zip(ctx.stacks, grads, grad_sigmas, strict=True):
+            to_weights = array_of(torch.mm(columns, grad))
+            _forms_cpu.add_form_gradients(
+                ctx.rules, stack, ctx.share, ctx.origin, to_weights, grad_centers, grad_stack, to_heights
+            )
+            to_heights = grad_heights[:0, :0]
+        grad_x = _exponents_grad_x(ctx.expanded, ctx.weights, grads) if ctx.needs_input_grad[0] else None
+        given_heights = torch.from_numpy(grad_heights) if with_heights else None
+        return grad_x, torch.from_numpy(grad_centers), given_heights, None, *map(torch.from_numpy, grad_sigmas)
+
+
+def _mend_order(log_lower: Tensor, log_upper: Tensor) -> None:
+    """Hold the lower firing at the upper one: the two sums round differently, so equal sets could cross by an ulp.
+
+    In place and out of sight of autograd it is free; a differentiable minimum would cost six operations going back.
+    """
+    with torch.no_grad():
+        log_lower.copy_(torch.minimum(log_lower, log_upper))
+
+
+def _exponents_grad_x(expanded: Tensor, weights: Sequence[Tensor], grads: Sequence[Tensor]) -> Tensor:
+    """Gradient of the rows: with w and -2 w d the weights of z² and z, Σ_p grad_p (2 w z - 2 w d)."""
+    n_features = expanded.shape[1] // 2
+    products = [grad @ weight.t() for grad, weight in zip(grads, weights, strict=True)]
+    to_expanded = products[0] if len(products) == 1 else products[0] + products[1]
+    z = expanded[:, n_features : 2 * n_features]
+    return to_expanded[:, n_features : 2 * n_features].addcmul(to_expanded[:, :n_features], z, value=2.0)
+
+
+def _share(tnorm: str, centers: Tensor) -> float:
+    """Factor of the exponents: their sum over the features, or their mean."""
+    return 1.0 if tnorm == "product" else 1.0 / centers.shape[1]
 
 
 def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product") -> Tensor:
@@ -86,7 +160,11 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     """
     check_antecedents(x, centers, sigmas=sigmas)
     check_option("tnorm", tnorm, TNORMS)
-    return _exponents(x, centers, sigmas.unsqueeze(0), tnorm).squeeze(0)
+    share = _share(tnorm, centers)
+    if not can_use_kernels(x, centers, sigmas):
+        return _exponents(x, centers, sigmas, share)
+    (exponents,) = applied(_Exponents, x, centers, None, share, sigmas)
+    return exponents
 
 
 def interval_log_firing(
@@ -120,24 +198,20 @@ def interval_log_firing(
     heights = {} if log_heights is None else {"log_heights": log_heights}
     check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, **heights)
     check_option("tnorm", tnorm, TNORMS)
-    log_rule_heights = None
-    if log_heights is not None:
-        # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and the
-        # type-reduced set then spans all consequents whatever the widths say.
-        log_rule_heights = log_heights.sum(dim=-1) if tnorm == "product" else log_heights.mean(dim=-1)
-    if lower_sigmas is upper_sigmas:
-        log_upper = _exponents(x, centers, upper_sigmas.unsqueeze(0), tnorm).squeeze(0)
-        log_lower = log_upper if log_rule_heights is None else log_upper + log_rule_heights
-        return IntervalFiring(log_lower, log_upper)
-    offsets = None
-    if log_rule_heights is not None:
-        offsets = torch.stack([log_rule_heights, torch.zeros_like(log_rule_heights)])
-    stacked = _exponents(x, centers, torch.stack([lower_sigmas, upper_sigmas]), tnorm, offsets)
-    # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of autograd
-    # is free; as a differentiable minimum it would cost six operations in the backward pass.
-    with torch.no_grad():
-        stacked[0].copy_(torch.minimum(stacked[0], stacked[1]))
-    log_lower, log_upper = stacked.unbind(0)
+    share = _share(tnorm, centers)
+    if lower_sigmas is not upper_sigmas and can_use_kernels(x, centers, lower_sigmas, upper_sigmas):
+        log_lower, log_upper = applied(_Exponents, x, centers, log_heights, share, lower_sigmas, upper_sigmas)
+    else:
+        log_upper = log_firing(x, centers, upper_sigmas, tnorm)
+        log_lower = log_upper
+        if lower_sigmas is not upper_sigmas:
+            log_lower = _exponents(x, centers, lower_sigmas, share)
+        if log_heights is not None:
+            # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and
+            # the type-reduced set then spans all consequents whatever the widths say.
+            log_lower = log_lower + log_heights.sum(dim=-1) * share
+        if lower_sigmas is not upper_sigmas:
+            _mend_order(log_lower, log_upper)
     return IntervalFiring(log_lower, log_upper)
 
 

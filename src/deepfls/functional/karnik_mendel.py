@@ -34,6 +34,10 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from deepfls._checks import check_enumerable, check_firing_values, check_option, check_rule_tensors
+from deepfls.functional.firing import relative_interval_firing
+from deepfls.functional.tracing import applied, can_use_kernels, is_traced
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_ENUMERATED_RULES = 20
 # Candidates evaluated at a time by "enumerate", so that memory stays at about 256 MB whatever the batch.
@@ -84,7 +88,7 @@ def karnik_mendel(
     """
     check_rule_tensors(consequents, lower_firing=lower_firing, upper_firing=upper_firing)
     check_option("algorithm", algorithm, ("auto", *ALGORITHMS))
-    if check and not _is_traced(lower_firing, upper_firing, consequents):
+    if check and not is_traced(lower_firing, upper_firing, consequents):
         check_firing_values(lower_firing, upper_firing, consequents)
     # Only ratios of firing matter; relative to the largest they cannot overflow or vanish together.
     peak = upper_firing.detach().amax(dim=1, keepdim=True)
@@ -96,49 +100,71 @@ def end_points(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor, 
     if consequents.dtype in (torch.float16, torch.bfloat16):
         wide = end_points(lower_firing.float(), upper_firing.float(), consequents.float(), algorithm)
         return TypeReducedSet(*(end.to(consequents.dtype) for end in wide))
-    traced = _is_traced(lower_firing, upper_firing, consequents)
-    on_cpu = consequents.device.type == "cpu"
-    if algorithm == "auto":
-        algorithm = "newton" if on_cpu and not traced else "sort"
-    elif traced and algorithm != "enumerate":
-        algorithm = "sort"  # the one without data-dependent control flow; the end points are the same
-    if algorithm == "enumerate":
-        batch, n_rules, n_outputs = consequents.shape
-        check_enumerable(n_rules, n_outputs, batch, consequents.element_size(), MAX_ENUMERATED_RULES)
-    if on_cpu and not traced:
-        return TypeReducedSet(*_EndPoints.apply(lower_firing, upper_firing, consequents, algorithm))
+    algorithm = _chosen(algorithm, lower_firing, upper_firing, consequents)
+    if can_use_kernels(lower_firing, upper_firing, consequents):
+        return TypeReducedSet(*applied(_EndPoints, lower_firing, upper_firing, consequents, algorithm, False))
     with torch.no_grad():
         ends = ALGORITHMS[algorithm](lower_firing.detach(), upper_firing.detach(), consequents.detach())
     return _means_at_switch(lower_firing, upper_firing, consequents, ends)
 
 
-def _is_traced(*tensors: Tensor) -> bool:
-    """Whether plain tensor operations are required: torch.compile, export, jit tracing or a torch.func transform."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return True
-    return any(torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors)
+def log_end_points(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, algorithm: str = "auto") -> TypeReducedSet:
+    """:func:`end_points` for firing given by its logarithm, as the rules produce it.
+
+    The compiled kernel takes the exponentials itself, in float64. Firing that float32 could not hold keeps its place in the
+    weighted means, and gradients are those of the logarithms, which cannot overflow.
+    """
+    if not can_use_kernels(log_lower, log_upper, consequents):
+        return end_points(*relative_interval_firing(log_lower, log_upper), consequents, algorithm)
+    algorithm = _chosen(algorithm, log_lower, log_upper, consequents)
+    return TypeReducedSet(*applied(_EndPoints, log_lower, log_upper, consequents, algorithm, True))
+
+
+def _chosen(algorithm: str, lower: Tensor, upper: Tensor, consequents: Tensor) -> str:
+    """The algorithm that is meant by "auto", and the one that can be traced."""
+    if algorithm == "auto":
+        return "newton" if can_use_kernels(lower, upper, consequents) else "sort"
+    if algorithm == "enumerate":
+        batch, n_rules, n_outputs = consequents.shape
+        check_enumerable(n_rules, n_outputs, batch, consequents.element_size(), MAX_ENUMERATED_RULES)
+        return algorithm
+    # "sort" is the one without data-dependent control flow; the end points are the same.
+    return "sort" if is_traced(lower, upper, consequents) else algorithm
 
 
 class _EndPoints(torch.autograd.Function):
-    """End points by any algorithm on the CPU; the gradient by the compiled row kernel."""
+    """End points by any algorithm on the CPU; the gradient by the compiled row kernel. ``logs``: firing is logarithms."""
 
     @staticmethod
-    def forward(ctx: Any, lower: Tensor, upper: Tensor, consequents: Tensor, algorithm: str) -> tuple[Tensor, Tensor]:
-        lower, upper, consequents = (t.detach().contiguous() for t in (lower, upper, consequents))
-        y_left, y_right = ALGORITHMS[algorithm](lower, upper, consequents)
-        ctx.save_for_backward(lower, upper, consequents, y_left, y_right)
-        return y_left, y_right
+    def forward(
+        ctx: Any, lower: Tensor, upper: Tensor, consequents: Tensor, algorithm: str, logs: bool
+    ) -> tuple[Tensor, Tensor]:
+        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
+
+        given = array_of(lower), array_of(upper), array_of(consequents)
+        if algorithm == "newton":
+            ends = _row_ends(*given, logs=logs)
+        else:
+            low, up, y = map(torch.from_numpy, given)
+            firing = relative_interval_firing(low, up) if logs else (low, up)
+            y_left, y_right = ALGORITHMS[algorithm](*firing, y)
+            ends = array_of(y_left), array_of(y_right)
+        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
+        ctx.save_for_backward(lower, upper, consequents)
+        ctx.arrays, ctx.logs = (*given, *ends), logs
+        # Copies: what leaves may be changed in place.
+        return torch.from_numpy(ends[0].copy()), torch.from_numpy(ends[1].copy())
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad_left: Tensor, grad_right: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from deepfls.functional import _km_cpu  # here: Numba is slow to import
+        from deepfls.functional._compiled import array_of, over_rows
 
-        lower, upper, consequents, y_left, y_right = ctx.saved_tensors
-        gradients = torch.empty_like(lower), torch.empty_like(upper), torch.empty_like(consequents)
-        given = (lower, upper, consequents, y_left, y_right, grad_left.contiguous(), grad_right.contiguous())
-        _km_cpu.end_point_gradients(*(t.numpy() for t in (*given, *gradients)))
-        return (*gradients, None)
+        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        gradients = [np.empty_like(array) for array in ctx.arrays[:3]]
+        over_rows(_km_cpu.end_point_gradients, (*ctx.arrays, *map(array_of, grads), *gradients), ctx.logs)
+        return (*map(torch.from_numpy, gradients), None, None)
 
 
 def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: TypeReducedSet) -> TypeReducedSet:
@@ -162,17 +188,23 @@ def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: Ty
 
 
 def _newton(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
-    if consequents.device.type == "cpu":
-        return _newton_rows(lower, upper, consequents)
+    if can_use_kernels(lower, upper, consequents):
+        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
+
+        return TypeReducedSet(
+            *map(torch.from_numpy, _row_ends(array_of(lower), array_of(upper), array_of(consequents), False))
+        )
     return _newton_sweeps(lower, upper, consequents)
 
 
-def _newton_rows(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
+def _row_ends(lower: Array, upper: Array, consequents: Array, logs: bool) -> tuple[Array, Array]:
+    """Both end points, each (batch, outputs), by the compiled row kernel. ``logs``: firing is logarithms."""
     from deepfls.functional import _km_cpu  # here: Numba is slow to import
+    from deepfls.functional._compiled import over_rows
 
     batch, _, n_outputs = consequents.shape
-    ends = TypeReducedSet(consequents.new_empty(batch, n_outputs), consequents.new_empty(batch, n_outputs))
-    _km_cpu.end_points(*(t.contiguous().numpy() for t in (lower, upper, consequents, *ends)))
+    ends = np.empty((batch, n_outputs), consequents.dtype), np.empty((batch, n_outputs), consequents.dtype)
+    over_rows(_km_cpu.end_points, (lower, upper, consequents, *ends), logs)
     return ends
 
 

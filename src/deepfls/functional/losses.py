@@ -25,7 +25,7 @@ def l1(y: Tensor, target: Tensor) -> Tensor:
 
 def l2(y: Tensor, target: Tensor) -> Tensor:
     """Squared error ``(y - t)²``."""
-    return (y - target).square()
+    return functional.mse_loss(y, target, reduction="none")
 
 
 def huber(y: Tensor, target: Tensor, delta: float = 1.0) -> Tensor:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from deepfls._checks import check_mix, check_option, check_rule_tensors
 from deepfls.functional.firing import relative_firing, relative_interval_firing
-from deepfls.functional.karnik_mendel import TypeReducedSet, end_points
+from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
+from deepfls.functional.tracing import applied, can_use_kernels
 
 
 def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
@@ -31,7 +35,38 @@ def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
     2.0
     """
     check_rule_tensors(consequents, log_firing=log_firing)
+    if can_use_kernels(log_firing, consequents):
+        return applied(_WeightedAverage, log_firing, consequents)
     return _average(relative_firing(log_firing), consequents)
+
+
+class _WeightedAverage(torch.autograd.Function):
+    """The average on the CPU: one compiled kernel each way, which takes the exponentials itself."""
+
+    @staticmethod
+    def forward(ctx: Any, log_firing: Tensor, consequents: Tensor) -> Tensor:
+        from deepfls.functional import _average_cpu  # here: Numba is slow to import
+        from deepfls.functional._compiled import array_of, over_rows
+
+        firing, rule_outputs = array_of(log_firing), array_of(consequents)
+        y = np.empty((len(rule_outputs), rule_outputs.shape[2]), rule_outputs.dtype)
+        over_rows(_average_cpu.averages, (firing, rule_outputs, y))
+        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
+        ctx.save_for_backward(log_firing, consequents)
+        ctx.arrays = (firing, rule_outputs, y)
+        # A copy: what leaves may be changed in place.
+        return torch.from_numpy(y.copy())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        from deepfls.functional import _average_cpu  # here: Numba is slow to import
+        from deepfls.functional._compiled import array_of, over_rows
+
+        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        gradients = [np.empty_like(array) for array in ctx.arrays[:2]]
+        over_rows(_average_cpu.average_gradients, (*ctx.arrays, array_of(grad), *gradients))
+        return tuple(map(torch.from_numpy, gradients))
 
 
 def _average(firing: Tensor, consequents: Tensor) -> Tensor:
@@ -55,8 +90,7 @@ def type_reduced_set(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, 
         Named tuple (y_left, y_right), each (batch, outputs).
     """
     check_rule_tensors(consequents, log_lower=log_lower, log_upper=log_upper)
-    lower_firing, upper_firing = relative_interval_firing(log_lower, log_upper)
-    return end_points(lower_firing, upper_firing, consequents, algorithm)
+    return log_end_points(log_lower, log_upper, consequents, algorithm)
 
 
 def _km(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, mix: Tensor | None, algorithm: str) -> Tensor:
@@ -72,8 +106,7 @@ def _nt(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, mix: Tensor |
 def _bmm(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, mix: Tensor | None, algorithm: str) -> Tensor:
     assert mix is not None
     # Each average relative to its own peak: lower firing may lie e^-60 and more below the upper one.
-    lower_average = _average(relative_firing(log_lower), consequents)
-    return torch.lerp(_average(relative_firing(log_upper), consequents), lower_average, mix)
+    return torch.lerp(weighted_average(log_upper, consequents), weighted_average(log_lower, consequents), mix)
 
 
 def _sm(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, mix: Tensor | None, algorithm: str) -> Tensor:

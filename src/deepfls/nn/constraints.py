@@ -9,14 +9,18 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from deepfls._checks import check_order_values, check_range_values
+from deepfls.functional.tracing import applied, can_use_kernels
 
 # Widths a set may take. Wider than any scaled data needs, and 1/σ² stays far from overflow in float32.
 MIN_SIGMA, MAX_SIGMA = math.exp(-18.0), math.exp(18.0)
+_LOG_SIGMAS = (math.log(MIN_SIGMA), math.log(MAX_SIGMA))
 # The lower width is at least this share of the upper one.
 MIN_RATIO = 2.0**-10
 # sigmoid(-80) is the last power of e that float32 holds as a normal number with room to spare.
@@ -34,6 +38,38 @@ class ConstrainedModule(nn.Module):
             super().__setattr__(name, value)
 
 
+class _Mapped(torch.autograd.Function):
+    """A constraint map on the CPU: one compiled kernel each way where a chain of operations would cost twenty calls.
+
+    The kernel called ``name`` takes flat raw values, the constants of the map, and flat values to fill. The one called
+    ``name`` and "_gradient" takes gradients of the values in place of those, and gradients of the raw values to fill.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, name: str, constants: tuple[float, ...], n_values: int, *raws: Tensor) -> Any:
+        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
+        from deepfls.nn import _constraints_cpu
+
+        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
+        ctx.save_for_backward(*raws)
+        ctx.raws, ctx.name, ctx.constants = [array_of(raw).reshape(-1) for raw in raws], name, constants
+        values = [np.empty_like(ctx.raws[0]) for _ in range(n_values)]
+        getattr(_constraints_cpu, name)(*ctx.raws, *constants, *values)
+        return tuple(torch.from_numpy(value.reshape(raws[0].shape)) for value in values)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
+        from deepfls.nn import _constraints_cpu
+
+        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        given = [array_of(grad).reshape(-1) for grad in grads]
+        grad_raws = [np.empty_like(raw) for raw in ctx.raws]
+        getattr(_constraints_cpu, f"{ctx.name}_gradient")(*ctx.raws, *ctx.constants, *given, *grad_raws)
+        return None, None, None, *(torch.from_numpy(grad.reshape(grads[0].shape)) for grad in grad_raws)
+
+
 class SigmaPair(NamedTuple):
     """Lower and upper widths, each (rules, features), ``0 < lower <= upper``."""
 
@@ -45,7 +81,9 @@ class Positive:
     """σ = e^raw, with raw held within [-18, 18]: a free parameter acts on the logarithm of a width."""
 
     def value(self, raw: Tensor) -> Tensor:
-        return raw.clamp(math.log(MIN_SIGMA), math.log(MAX_SIGMA)).exp()
+        if can_use_kernels(raw):
+            return applied(_Mapped, "bounded_exp", _LOG_SIGMAS, 1, raw)[0]
+        return raw.clamp(*_LOG_SIGMAS).exp()
 
     def raw(self, value: Tensor, name: str = "sigmas") -> Tensor:
         check_range_values(name, value, MIN_SIGMA, MAX_SIGMA)
@@ -71,6 +109,8 @@ class UnitInterval:
         return torch.sigmoid(raw.clamp(min=_MIN_LOGIT))
 
     def log(self, raw: Tensor) -> Tensor:
+        if can_use_kernels(raw):
+            return applied(_Mapped, "bounded_log_sigmoid", (_MIN_LOGIT,), 1, raw)[0]
         return logsigmoid(raw.clamp(min=_MIN_LOGIT))
 
     def raw(self, value: Tensor, name: str = "heights") -> Tensor:
@@ -98,6 +138,8 @@ class OrderedPair:
     # DIFF(paper): σ' ± |Δ| lets the lower width cross zero; a share of the upper width cannot.
 
     def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair:
+        if can_use_kernels(raw_sigmas, raw_spreads):
+            return SigmaPair(*applied(_Mapped, "ordered_pair", (*_LOG_SIGMAS, MIN_RATIO), 2, raw_sigmas, raw_spreads))
         upper = Positive().value(raw_sigmas)
         # Both constants are exact in binary, so the ratio never rounds above 1.
         ratio = torch.sigmoid(raw_spreads) * (1.0 - MIN_RATIO) + MIN_RATIO
