@@ -88,6 +88,10 @@ class _Exponents(torch.autograd.Function):
             ctx.weights.append(torch.from_numpy(weights))
             outputs.append(torch.mm(ctx.expanded, ctx.weights[-1]))
             heights = no_heights
+        if len(outputs) == 2:
+            # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of
+            # autograd is free; as a differentiable minimum it would cost six operations in the backward pass.
+            torch.minimum(outputs[0], outputs[1], out=outputs[0])
         return tuple(outputs)
 
     @staticmethod
@@ -129,14 +133,11 @@ def _exponents_grad_x(expanded: Tensor, weights: Sequence[Tensor], grads: Sequen
 def _stacked(x: Tensor, centers: Tensor, log_heights: Tensor | None, share: float, *sigmas: Tensor) -> tuple[Tensor, ...]:
     """Exponents of one stack of widths, or of the lower and the upper one, by the fastest way there is."""
     if can_use_kernels(x, centers, *sigmas):
-        exponents = applied(_Exponents, x, centers, log_heights, share, *sigmas)
-    else:
-        exponents = _stacked_exponents(x, centers, log_heights, *sigmas, share=share)
+        return applied(_Exponents, x, centers, log_heights, share, *sigmas)
+    exponents = _stacked_exponents(x, centers, log_heights, *sigmas, share=share)
     if len(exponents) == 2:
-        # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of
-        # autograd is free; as a differentiable minimum it would cost six operations in the backward pass.
         with torch.no_grad():
-            exponents[0].copy_(torch.minimum(*exponents))
+            exponents[0].copy_(torch.minimum(*exponents))  # see _Exponents
     return exponents
 
 
