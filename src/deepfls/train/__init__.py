@@ -1,4 +1,4 @@
-"""Training: settings and the loop."""
+"""Training: settings, batches, checkpoints, processes and the loop."""
 
 from deepfls.train.config import TrainConfig
 from deepfls.train.loop import TrainResult, train
