@@ -89,19 +89,16 @@ class Start:
 
     @classmethod
     def from_state(cls, description: dict[str, Any], arrays: dict[str, Array]) -> Start:
-        scalings = [Scaling(arrays[f"{name}.shift"], arrays[f"{name}.scale"]) for name in ("x_scaling", "y_scaling")]
         classes = description["classes"]
         return cls(
-            arrays["counts"],
-            *scalings,
-            arrays["input_range"],
-            arrays["shown"],
-            arrays["held_out"],
-            None if classes is None else np.array(classes),
-            description["mean_weight"],
-            description["seed"],
-            description["held_out_share"],
-            description["n_dropped"],
+            counts=arrays["counts"],
+            input_range=arrays["input_range"],
+            shown=arrays["shown"],
+            held_out=arrays["held_out"],
+            x_scaling=Scaling(arrays["x_scaling.shift"], arrays["x_scaling.scale"]),
+            y_scaling=Scaling(arrays["y_scaling.shift"], arrays["y_scaling.scale"]),
+            classes=None if classes is None else np.array(classes),
+            **{name: description[name] for name in ("mean_weight", "seed", "held_out_share", "n_dropped")},
         )
 
 
@@ -214,9 +211,7 @@ def summarized(
     return summary
 
 
-def _start_of(
-    estimator: Any, source: ParquetSource, summary: Summary, seed: int, share: float
-) -> tuple[Start, Array]:
+def _start_of(estimator: Any, source: ParquetSource, summary: Summary, seed: int, share: float) -> tuple[Start, Array]:
     """The start of a run, and the sample, whose targets are numbers or places among the sorted classes."""
     n_features = len(source.layout.features)
     sample, held_out = summary.sample.rows.copy(), summary.held_out_rows()

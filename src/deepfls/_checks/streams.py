@@ -18,10 +18,8 @@ class Interval(NamedTuple):
 
 def check_interval(name: str, value: Any) -> Interval:
     """Return a number of steps, or a time such as "30s" or "5min", as an interval."""
-    if isinstance(value, Integral) and not isinstance(value, bool) and value >= 1:
-        return Interval(int(value), None)
-    if isinstance(value, str):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|)", value.strip())
+    if not isinstance(value, bool) and isinstance(value, (Integral, str)):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|)", str(value).strip())
         if found and found[2] == "" and re.fullmatch(r"0*[1-9]\d*", found[1]):
             return Interval(int(found[1]), None)
         if found and found[2] and float(found[1]) > 0:

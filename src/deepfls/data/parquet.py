@@ -1,7 +1,7 @@
-"""Parquet files as one long table of row groups that are read one at a time.
+"""Parquet files as one long table of row groups that are read one at a time. CSV files are converted to Parquet first.
 
-Files may be on the local disk or on any filesystem pyarrow opens (``s3://bucket/rows/*.parquet``). Only their footers are read
-at first; a row group is read when it is asked for, and an error names its file and its number, counted from 0.
+Files may be on the local disk or on any filesystem pyarrow opens (``s3://bucket/rows/*.parquet``). Only their footers are
+read at first; a row group is read when it is asked for, and an error names its file and its number, counted from 0.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ import fnmatch
 import glob
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from deepfls.data.conversion import converted
 from deepfls.data.tables import (
+    CSV_ENDINGS,
     KINDS,
     PANDAS_INDEX,
-    PARQUET_ENDINGS,
     DataTable,
     TableError,
     find_files,
@@ -50,17 +51,22 @@ class ParquetFiles:
         ``"rows/*.parquet"``, ``"s3://bucket/rows/*.parquet"``.
     filesystem : pyarrow.fs.FileSystem, optional
         Where to look for paths that are no addresses; the local disk by default.
+    text_columns : collection of str
+        Columns of a CSV to take as text even where they look like numbers.
+    bar : bool
+        Whether to show the progress of a conversion from CSV.
 
     Attributes
     ----------
     files : tuple of str
+        As messages name them: a CSV file by its own name, not by that of its copy.
     groups : list of RowGroup
         Those that have rows, in the order of the files.
     schema : pyarrow.Schema
         Of the first file.
     """
 
-    def __init__(self, path: Any, *, filesystem: Any = None) -> None:
+    def __init__(self, path: Any, *, filesystem: Any = None, text_columns: Collection[str] = (), bar: bool = False) -> None:
         paths = [path] if isinstance(path, (str, Path)) else list(path)
         if not paths:
             raise TableError("The list of Parquet files must not be empty.")
@@ -68,6 +74,12 @@ class ParquetFiles:
         places = [place for one in paths for place in _found(one, filesystem)]
         self._systems = [place[0] for place in places]
         self.files = tuple(place[1] for place in places)
+        self._places = [
+            str(converted(Path(file), text_columns=text_columns, bar=bar))
+            if system is None and file.lower().endswith(CSV_ENDINGS)
+            else file
+            for system, file in places
+        ]
         self.groups: list[RowGroup] = []
         self.sizes: list[int] = []
         self._other_schemas: dict[int, pa.Schema] = {}
@@ -121,9 +133,9 @@ class ParquetFiles:
             table = self._opened(group.file).read_row_group(group.group, columns=columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
             reason = " ".join(str(error).split())[:200].rstrip(".")
-            raise TableError(f"Row group {group.group} of {quoted(self.files[group.file])} is damaged: {reason}.") from error
+            raise TableError(f"R{label[1:]} is damaged: {reason}.") from error
         if table.num_rows != group.n_rows:
-            raise TableError(f"{label} must keep its {group.n_rows:,} rows while it is in use, got {table.num_rows:,}.")
+            raise TableError(f"R{label[1:]} must keep its {group.n_rows:,} rows while in use, got {table.num_rows:,}.")
         if columns is not None and table.schema.names != list(columns):
             table = table.select(list(columns))
         return DataTable(table, label, (Path(self.files[group.file]),), (group.n_rows,))
@@ -139,9 +151,9 @@ class ParquetFiles:
             if number in self._open:
                 self._open.move_to_end(number)
                 return self._open[number]
-        file, system = self.files[number], self._systems[number]
+        file, place, system = self.files[number], self._places[number], self._systems[number]
         try:
-            handle = pa.OSFile(file) if system is None else system.open_input_file(file)
+            handle = pa.OSFile(place) if system is None else system.open_input_file(place)
             if handle.size() == 0:
                 raise TableError(f"{quoted(file)} is empty.")
             # Far away, many small reads cost more than one that fetches a little too much.
@@ -188,8 +200,3 @@ def _folder_before_pattern(path: str) -> str:
     parts = path.split("/")
     first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) or "/"
-
-
-def is_parquet(path: str | Path) -> bool:
-    """Whether a name or pattern says that it means Parquet files."""
-    return str(path).lower().endswith(PARQUET_ENDINGS)

@@ -1,8 +1,8 @@
 """Tables larger than memory as sources of training samples.
 
-A source says which columns are inputs, targets and weights, and gives the samples of one row group at a time. Which rows are
-held out, and which are drawn into a sample, depends on the number of a row in the whole table only: not on how it is cut into
-row groups, nor on which process reads it.
+A source says which columns are inputs, targets and weights, and gives the samples of one row group at a time. Which rows
+are held out, and which are drawn into a sample, depends on the number of a row in the whole table only: not on how it is
+cut into row groups, nor on which process reads it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from deepfls._checks import LARGEST, NULLS, check_count, check_option
-from deepfls.data.layout import Layout, learn_layout, numbers, refuse_missing, targets
+from deepfls.data.layout import learn_layout, numbers, refuse_missing, targets
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.tables import DataTable, TableError, kind_of, quoted
 
@@ -81,7 +81,8 @@ class ParquetSource:
     Parameters
     ----------
     path : path, pattern, address, or a sequence of them
-        ``"rows/*.parquet"``, or an address that pyarrow opens, such as ``"s3://bucket/rows/*.parquet"``.
+        ``"rows/*.parquet"``, or an address that pyarrow opens, such as ``"s3://bucket/rows/*.parquet"``. Local CSV files
+        are converted to Parquet in the cache, once.
     target : str or sequence of str
         Column or columns to predict.
     features : sequence of str, optional
@@ -97,6 +98,8 @@ class ParquetSource:
         Rows that are mixed at a time, of all processes together. "auto" is about a million, less for many columns.
     filesystem : pyarrow.fs.FileSystem, optional
         Where paths are looked for; the local disk by default.
+    verbose : int
+        1 shows the progress of a conversion from CSV on standard error.
 
     Examples
     --------
@@ -122,9 +125,10 @@ class ParquetSource:
         nulls: str = "error",
         buffer_rows: int | str = "auto",
         filesystem: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.nulls = check_option("nulls", nulls, NULLS)
-        self.files = ParquetFiles(path, filesystem=filesystem)
+        self.files = ParquetFiles(path, filesystem=filesystem, bar=bool(verbose))
         self.weight = weight
         chosen = [target] if isinstance(target, str) else list(target)
         first = self.files.table(0, self.files.names)
@@ -152,11 +156,9 @@ class ParquetSource:
         return other
 
     def part(self, seed: int, low: float, high: float) -> ParquetSource:
-        """The rows of this source whose random draw lies between two shares; parts that do not overlap have no row in common.
+        """The rows whose random draw lies between two shares.
 
-        Examples
-        --------
-        ``source.part(0, 0.0, 0.2)`` and ``source.part(0, 0.2, 1.0)`` are a fifth of the rows, and the others.
+        ``source.part(0, 0.0, 0.2)`` and ``source.part(0, 0.2, 1.0)`` are about a fifth of the rows, and all others.
         """
         other = copy.copy(self)
         other._shares = (*self._shares, _Share(seed, low, high))
@@ -169,7 +171,7 @@ class ParquetSource:
         rows = group.first_row + np.arange(group.n_rows)
         n_dropped = 0
         if self.nulls == "drop":
-            missing = _missing(data, self._columns)
+            missing = missing_rows(data, self._columns)
             n_dropped = int((missing & self._chosen(rows)).sum())
             if missing.any():
                 rows = rows[~missing]
@@ -187,9 +189,10 @@ class ParquetSource:
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
-        if weight is not None:
-            if (weight < 0).any():
-                refuse_missing(data, str(self.weight), "a weight of 0 or more", "a negative one", int(np.argmax(weight < 0)), 1)
+        if weight is not None and (weight < 0).any():
+            wrong = weight < 0
+            row, count = int(np.argmax(wrong)), int(wrong.sum())
+            refuse_missing(data, str(self.weight), "a weight of at least 0", f"{weight[row]:g}", row, count)
         used = self._chosen(rows) if weight is None else self._chosen(rows) & (weight > 0)
         if not used.all():
             x, y, rows = x[used], y[used], rows[used]
@@ -228,7 +231,7 @@ class ParquetSource:
         }
 
 
-def _missing(data: DataTable, columns: Sequence[str]) -> Array:
+def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
     """Which rows have a null or a NaN in one of the columns, (rows,)."""
     found = np.zeros(data.n_rows, dtype=bool)
     for name in columns:

@@ -1,8 +1,8 @@
 """What one pass over a table finds out before training, in parts that merge.
 
-Count, mean and variance, ranges, the classes, a sample, and the rows that watch for early stopping. Parts from different row
-groups and processes merge to the same summary, to rounding, in any order: a row belongs to the sample by a random number that
-depends on its place in the table only.
+Count, mean and variance, ranges, the classes, a sample, and the rows that watch for early stopping. Parts from different
+row groups and processes merge to the same summary, to rounding, in any order: a row belongs to the sample by a random
+number that depends on its place in the table only.
 """
 
 from __future__ import annotations
@@ -153,7 +153,9 @@ class Summary:
             if value not in self.labels:
                 self.labels.append(value)
         if len(self.labels) > MAX_CLASSES:
-            raise TableError(f"The target must have at most {MAX_CLASSES:,} classes, got more: --task regression for numbers.")
+            raise TableError(
+                f"The target must have at most {MAX_CLASSES:,} classes, got more: --task regression for numbers."
+            )
         places = np.array([self.labels.index(value) for value in values.tolist()], dtype=np.float64)
         return places[inverse.ravel()].reshape(-1, 1)
 

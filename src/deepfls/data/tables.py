@@ -209,7 +209,7 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
             path,
             read_options=csv.ReadOptions(use_threads=not careful),
             parse_options=csv.ParseOptions(
-                delimiter=_delimiter(path, header), newlines_in_values=careful, invalid_row_handler=note
+                delimiter=delimiter_of(path, header), newlines_in_values=careful, invalid_row_handler=note
             ),
             convert_options=csv.ConvertOptions(column_types={name: pa.string() for name in text_columns}),
         )
@@ -231,7 +231,7 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
         ) from None
 
 
-def _delimiter(path: Path, header: bytes) -> str:
+def delimiter_of(path: Path, header: bytes) -> str:
     """A comma, unless the name or a header without commas says otherwise."""
     if path.name.lower().endswith((".tsv", ".tsv.gz")):
         return "\t"

@@ -1,10 +1,10 @@
 """The order of an epoch over row groups: the same for any number of processes, with every row group read by one of them.
 
-Row groups are shuffled and taken together into *windows* of about ``buffer_rows`` rows. The rows of a window are shuffled among
-each other; batches are cut from the sequence of windows. Each window's row groups are dealt to the processes, and a process
-trains on those rows of a batch that lie in its own row groups: about its share of every batch, and all processes together
-on exactly the batch that a single process would have. Everything follows from one seed and the sizes of the row groups, so
-all processes agree on the number of steps before the first row is read.
+Row groups are shuffled and taken together into *windows* of about ``buffer_rows`` rows. The rows of a window are shuffled
+among each other; batches are cut from the sequence of windows. Each window's row groups are dealt to the processes, and a
+process trains on those rows of a batch that lie in its own row groups: about its share of every batch, and all processes
+together on exactly the batch that a single process would have. Everything follows from one seed and the sizes of the row
+groups, so all processes agree on the number of steps before the first row is read.
 """
 
 from __future__ import annotations

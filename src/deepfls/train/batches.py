@@ -187,5 +187,3 @@ def _inverse(order: Array) -> Array:
 
 def _draw(generator: torch.Generator) -> int:
     return int(torch.randint(2**62, (), generator=generator))
-
-

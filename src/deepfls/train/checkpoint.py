@@ -1,8 +1,8 @@
 """Checkpoints: the state of a run in a folder, so that a run that was stopped at any moment goes on as if it had not been.
 
-A checkpoint is one safetensors file with a JSON description and a digest, flushed to disk before it takes its name, so a file
-under its name is whole. The two newest are kept: where the disk has damaged one, the one before it serves. A lock that the
-system releases with the process keeps a second run out of the folder.
+A checkpoint is one safetensors file with a JSON description and a digest, flushed to disk before it takes its name, so a
+file under its name is whole. The two newest are kept: where the disk has damaged one, the one before it serves. A lock that
+the system releases with the process keeps a second run out of the folder.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ class CheckpointFolder:
             steps = self._steps()
             kept = f"; the checkpoint of step {_number(steps[-1])} is whole" if steps else ""
             raise CheckpointError(
-                f"checkpoint {str(self.path / name)!r} could not be written ({error.strerror or error}){kept}: make room and "
-                "go on with --resume (resume=True)."
+                f"checkpoint {str(self.path / name)!r} could not be written ({error.strerror or error}){kept}: make room "
+                "and go on with --resume (resume=True)."
             ) from error
 
 
@@ -230,8 +230,8 @@ def check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], folder: Pa
         if before.get(name) != now.get(name):
             old, new = (json.dumps(part.get(name))[:200] for part in (before, now))
             raise CheckpointError(
-                f"checkpoint_dir must hold a run of the same settings and data, got {str(folder)!r}, where {name} was {old} "
-                f"and now is {new}: give another folder, or the old settings."
+                f"checkpoint_dir must hold a run of the same settings and data, got {str(folder)!r}, where {name} was "
+                f"{old} and now is {new}: give another folder, or the old settings."
             )
 
 

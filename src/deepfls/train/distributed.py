@@ -1,7 +1,8 @@
-"""Many processes that train one system: who they are, and how they exchange numbers. Only this file names torch.distributed.
+"""Many processes that train one system: who they are, and how they exchange numbers.
 
-``torchrun`` starts the processes and tells each its place by environment variables; :func:`process_group` joins them for as
-long as it is open. Tensors on the CPU travel by gloo, those on CUDA devices by nccl. A process that is alone exchanges nothing.
+Only this file names torch.distributed. ``torchrun`` starts the processes and tells each its place by environment variables;
+:func:`process_group` joins them for as long as it is open. Tensors on the CPU travel by gloo, those on CUDA devices by
+nccl. A process that is alone exchanges nothing.
 """
 
 from __future__ import annotations
