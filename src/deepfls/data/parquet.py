@@ -31,6 +31,14 @@ from deepfls.data.tables import (
 
 # Files kept open: shuffled row groups come from everywhere, and each open file holds its footer.
 _OPEN_FILES = 16
+# What is shown of the name of a file: which of many it is stands at its end.
+_SHOWN_CHARACTERS = 200
+
+
+def quoted_file(name: object) -> str:
+    """The name of a file as it stands in a message: quoted and, where it is very long, without its beginning."""
+    text = str(name)
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else "…" + text[1 - _SHOWN_CHARACTERS :])
 
 
 class RowGroup(NamedTuple):
@@ -113,7 +121,7 @@ class ParquetFiles:
         """Refuse files that have not these columns of the first file, or hold something else in them."""
         names = list(names)
         for number, schema in self._other_schemas.items():
-            file, first = quoted(self.files[number]), quoted(self.files[0])
+            file, first = quoted_file(self.files[number]), quoted_file(self.files[0])
             missing = [name for name in names if name not in schema.names]
             if missing:
                 raise TableError(f"{file} must have the columns of {first}, got no column {listed(missing)}.")
@@ -128,7 +136,7 @@ class ParquetFiles:
     def table(self, number: int, columns: Sequence[str] | None = None) -> DataTable:
         """The row group of that number in :attr:`groups`."""
         group = self.groups[number]
-        label = f"row group {group.group} of {quoted(self.files[group.file])}"
+        label = f"row group {group.group} of {quoted_file(self.files[group.file])}"
         try:
             table = self._opened(group.file).read_row_group(group.group, columns=columns, use_threads=False)
         except (pa.ArrowException, OSError) as error:
@@ -155,14 +163,14 @@ class ParquetFiles:
         try:
             handle = pa.OSFile(place) if system is None else system.open_input_file(place)
             if handle.size() == 0:
-                raise TableError(f"{quoted(file)} is empty.")
+                raise TableError(f"{quoted_file(file)} is empty.")
             # Far away, many small reads cost more than one that fetches a little too much.
             opened = parquet.ParquetFile(handle, pre_buffer=system is not None)
         except pa.ArrowInvalid:
-            raise TableError(f"{quoted(file)} is not a Parquet file, or it is truncated or damaged.") from None
+            raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged.") from None
         except (pa.ArrowException, OSError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise TableError(f"{quoted(file)} cannot be read: {reason.rstrip('.')}.") from error
+            raise TableError(f"{quoted_file(file)} cannot be read: {reason.rstrip('.')}.") from error
         with self._lock:
             self._open[number] = opened
             while len(self._open) > _OPEN_FILES:
