@@ -285,7 +285,8 @@ def predict_stream(
             )
         if group.leads:
             found = f", {written.n_found} of them there already" if written.n_found else ""
-            output.line(f"Wrote {written.n_rows:,} predictions to {written.n_parts} part{'s' * (written.n_parts != 1)}{found} in ", shown(out, "bold"))
+            parts = f"{written.n_parts} part{'s' * (written.n_parts != 1)}{found}"
+            output.line(f"Wrote {written.n_rows:,} predictions to {parts} in ", shown(out, "bold"))
             output.result(
                 {
                     "command": "predict",

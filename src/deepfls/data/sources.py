@@ -178,17 +178,15 @@ class ParquetSource:
                 table = data.table.filter(~missing)
                 data = DataTable(table, data.label, data.files, (table.num_rows,))
         try:
-            x = np.empty((len(rows), len(self.layout.features)))
-            for place, name in enumerate(self.layout.features):
-                x[:, place] = _bounded(data, name)
-            if classes:
-                y = targets(data, self.layout, classes=True)
-            else:
-                y = np.stack([_bounded(data, name) for name in self.layout.targets], axis=1)
-            weight = None if self.weight is None else _bounded(data, self.weight)
+            y: Array | None = targets(data, self.layout, classes=True) if classes else None
+            values = _number_columns(data, [name for name in self._columns if y is None or name not in self.layout.targets])
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
+        n_features = len(self.layout.features)
+        x, weight = values[:, :n_features], None if self.weight is None else values[:, -1]
+        if y is None:
+            y = values[:, n_features : n_features + len(self.layout.targets)]
         if weight is not None and (weight < 0).any():
             wrong = weight < 0
             row, count = int(np.argmax(wrong)), int(wrong.sum())
@@ -242,12 +240,22 @@ def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
     return found
 
 
-def _bounded(data: DataTable, name: str) -> Array:
-    """A column of numbers whose squares stay finite."""
-    values = numbers(data, name)
-    if len(values) and max(values.max(), -values.min()) > LARGEST:
-        row = int(np.argmax(np.abs(values) > LARGEST))
-        raise TableError(
-            f"Column {quoted(name)} of {data.label} must be within ±{LARGEST:g}, got {values[row]:g} in {data.place(row)}."
-        )
-    return values
+def _number_columns(data: DataTable, names: Sequence[str]) -> Array:
+    """Columns of numbers side by side, (rows, columns), all finite and with squares that stay so."""
+    values = np.empty((data.n_rows, len(names)))
+    for place, name in enumerate(names):
+        column = data.column(name)
+        # Without nulls such a column is a view of what was read; the others are converted, and checked, one by one.
+        plain = column.null_count == 0 and str(column.type) in ("float", "double")
+        values[:, place] = column.to_numpy() if plain else numbers(data, name)
+    # One look at all of them: NaN fails it as well.
+    if len(values) == 0 or (values.max() <= LARGEST and values.min() >= -LARGEST):
+        return values
+    for name in names:
+        checked = numbers(data, name)
+        wrong = np.abs(checked) > LARGEST
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            rule, got = f"must be within ±{LARGEST:g}", f"{checked[row]:g} in {data.place(row)}"
+            raise TableError(f"Column {quoted(name)} of {data.label} {rule}, got {got}.")
+    raise AssertionError("one of the columns must have been refused")

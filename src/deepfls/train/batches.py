@@ -45,12 +45,19 @@ class Preparation(NamedTuple):
         return len(self.x_scaling.shift) + len(self.y_scaling.shift) + (self.mean_weight is not None)
 
     def packed(self, part: SourceRows) -> Array:
-        """Inputs, targets and weights side by side, in scaled units."""
+        """Inputs, targets and weights side by side, in scaled units and the precision of the training."""
         y = part.y if self.classes is None else np.searchsorted(self.classes, part.y)[:, None]
-        columns = [self.x_scaling.apply(part.x), self.y_scaling.apply(y)]
+        packed = self.empty(len(part.x))
+        n_features = part.x.shape[1]
+        packed[:, :n_features] = self.x_scaling.apply(part.x)
+        packed[:, n_features : n_features + y.shape[1]] = self.y_scaling.apply(y)
         if part.weight is not None and self.mean_weight is not None:
-            columns.append(part.weight[:, None] / self.mean_weight)
-        return np.concatenate(columns, axis=1)
+            packed[:, -1] = part.weight / self.mean_weight
+        return packed
+
+    def empty(self, n_rows: int) -> Array:
+        """Room for packed rows."""
+        return np.empty((n_rows, self.n_columns), dtype=np.float32 if self.dtype == torch.float32 else np.float64)
 
     def rows(self, packed: Tensor) -> Rows:
         n_features = len(self.x_scaling.shift)
@@ -164,7 +171,9 @@ class StreamBatches:
         order = np.argsort(together, kind="stable") if self._group.size > 1 else None
         # Where each of the rows, as they are read, goes.
         goes = together if order is None else _inverse(order)
-        packed = torch.empty(len(together), self._prepared.n_columns, dtype=self._prepared.dtype)
+        packed = self._prepared.empty(len(together))
+        whole_rows = np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))
+        records = packed.view(whole_rows)[:, 0]  # a row is moved at once, not number by number
         first = 0
         for k in np.flatnonzero(mine):
             if self._closed:
@@ -172,11 +181,11 @@ class StreamBatches:
             part = self._source.read(int(window.groups[k]), classes=self._prepared.classes is not None)
             if len(part.x) != window.sizes[k]:
                 raise ValueError(f"row group {int(window.groups[k])} must keep its rows while it is in use.")
-            rows = torch.from_numpy(self._prepared.packed(part)).to(self._prepared.dtype)
-            packed[torch.from_numpy(goes[first : first + len(rows)])] = rows
+            rows = self._prepared.packed(part)
+            records[goes[first : first + len(rows)]] = rows.view(whole_rows)[:, 0]
             first += len(rows)
         placed = np.sort(together) if order is not None else np.arange(len(together))
-        return _Loaded(packed.to(self._prepared.device), placed)
+        return _Loaded(torch.from_numpy(packed).to(self._prepared.device), placed)
 
 
 def _inverse(order: Array) -> Array:
