@@ -35,6 +35,10 @@ GROUP_ROWS = 65_536
 TURBIDITY_ROWS = 111_974_400
 
 
+# Title, head and lines of a table, and what follows from it.
+Measured = tuple[str, list[str], list[list[str]], str]
+
+
 # Tables
 
 
@@ -168,7 +172,7 @@ def measured(task: dict[str, Any], n_processes: int = 1) -> dict[str, Any]:
 # Parts
 
 
-def stream_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, list[str], list[list[str]]]:
+def stream_part(folder: Path, rows: list[int], repeats: int) -> Measured:
     n_rows = rows[0]
     path = write_table(folder / "rows", n_rows)
     task = {"rows": path, "target": "y", "rules": N_RULES, "batch": BATCH, "epochs": 3}
@@ -180,10 +184,10 @@ def stream_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, list[
     lines = [[how, f"{statistics.median(rates):,.0f}"] for how, rates in found.items()]
     lines.append(["stream / memory", f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"])
     title = f"Rows per second of training, {n_rows:,} rows, batch {BATCH:,}, medians of {repeats} pairs of runs"
-    return title, ["rows from", "rows/s"], lines
+    return title, ["rows from", "rows/s"], lines, ""
 
 
-def memory_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, list[str], list[list[str]]]:
+def memory_part(folder: Path, rows: list[int], repeats: int) -> Measured:
     lines = []
     for n_rows in rows:
         path = write_table(folder / "rows", n_rows)
@@ -200,11 +204,16 @@ def memory_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, list[
             ]
         )
         print(lines[-1], file=sys.stderr)
+    before, epoch = (result[f"{name}_seconds"] / n_rows * 1e9 / 3600 for name in ("before", "epoch"))
+    note = (
+        f"At the rates of the last line a billion rows take one such process {before:.1f} h before the first step and "
+        f"{epoch:.1f} h per epoch; 16 processes that each reach 0.8 of its rate, {epoch / 16 / 0.8:.2f} h per epoch."
+    )
     title = f"Largest memory of the process, torch included, and time per row; one epoch, batch {BATCH:,}"
-    return title, ["rows", "peak MB", "µs per row before", "µs per row of the epoch", "seconds of the epoch"], lines
+    return title, ["rows", "peak MB", "µs per row before", "µs per row of the epoch", "seconds of the epoch"], lines, note
 
 
-def processes_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, list[str], list[list[str]]]:
+def processes_part(folder: Path, rows: list[int], repeats: int) -> Measured:
     n_rows = rows[0]
     path = write_table(folder / "rows", n_rows)
     lines = []
@@ -220,10 +229,10 @@ def processes_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, li
         f"Two processes, each with the batch named, against one with twice that batch; {n_rows:,} rows, "
         f"medians of {repeats} pairs of runs"
     )
-    return title, ["batch per process", "one: rows/s", "two: rows/s", "two / one"], lines
+    return title, ["batch per process", "one: rows/s", "two: rows/s", "two / one"], lines, ""
 
 
-def turbidity_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, list[str], list[list[str]]]:
+def turbidity_part(folder: Path, rows: list[int], repeats: int) -> Measured:
     n_rows = min(rows[0], TURBIDITY_ROWS)
     path = write_turbidity(folder / "rows", n_rows)
     task = {"rows": path, "target": "turbidity", "rules": 50, "batch": BATCH, "epochs": 1, "how": "stream", "test": True}
@@ -237,7 +246,7 @@ def turbidity_part(folder: Path, rows: list[int], repeats: int) -> tuple[str, li
         ["RMSE on 1 % of the rows, held out", f"{result['rmse']:.4f}"],
     ]
     title = "One epoch over the turbidity of the air in every cell and month, streamed; 6 inputs, 50 rules, batch 4,096"
-    return title, ["", "measured"], lines
+    return title, ["", "measured"], lines, ""
 
 
 MEASURES = {"stream": stream_part, "memory": memory_part, "processes": processes_part, "turbidity": turbidity_part}
@@ -265,8 +274,9 @@ def main() -> None:
 
     for part in arguments.part or PARTS:
         with tempfile.TemporaryDirectory(prefix="deepfls-scale-", dir=arguments.dir) as folder:
-            title, head, lines = MEASURES[part](Path(folder), arguments.rows or ROWS[part], arguments.repeats)
+            title, head, lines, note = MEASURES[part](Path(folder), arguments.rows or ROWS[part], arguments.repeats)
         text = markdown_table(head, lines)
+        text = f"{text}\n\n{note}".rstrip()
         print(f"\n{title}\n\n{text}\n")
         if arguments.markdown:
             load = ", ".join(f"{value:.1f}" for value in os.getloadavg())

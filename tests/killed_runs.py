@@ -27,7 +27,7 @@ def started(rows: str, folder: Path) -> int:
         return child
     code = 1
     try:
-        settings = {**SETTINGS, "epochs": 6}
+        settings = {**SETTINGS, "epochs": 4}
         model = FLSRegressor(**settings).fit(regression(rows), checkpoints=Checkpoints(folder, every=2, resume=True))
         model.save(folder / "model.fls")
         code = 0

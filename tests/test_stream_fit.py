@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from pyarrow import parquet
 
 from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.data.sources import ParquetSource
@@ -186,7 +187,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     ]
     said = [process.communicate(timeout=240) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], said
-    return folder, {str(rank): json.loads(out.splitlines()[-1]) for rank, (out, _) in enumerate(said)}
+    spoken = [out.splitlines() for out, _ in said]
+    return folder, {str(rank): {**json.loads(lines[-1]), "lines": lines[:-1]} for rank, lines in enumerate(spoken)}
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -234,6 +236,19 @@ def test_error_of_one_process_ends_all_and_is_told_once(shared: tuple[Path, Any]
     assert "row group 1 of" in said["0"]["error"]
     assert said["0"]["error"] == said["1"]["error"]
     assert (said["0"]["told"], said["1"]["told"]) == (False, True)
+
+
+def test_two_processes_predict_and_evaluate_and_one_speaks(shared: tuple[Path, Any]) -> None:
+    folder, said = shared
+    assert said["1"]["lines"] == []
+    wrote, evaluated = "".join(said["0"]["lines"][:-1]), json.loads(said["0"]["lines"][-1])
+    assert wrote.startswith("Wrote 600 predictions to 5 parts in ")
+    data, model = columns(), load(folder / "plain.fls")
+    predicted = model.predict(inputs(data))
+    np.testing.assert_allclose(parquet.read_table(folder / "p").column("y").to_numpy(), predicted, rtol=1e-12)
+    rmse = np.sqrt(np.mean((predicted - data["y"]) ** 2))
+    assert evaluated["scores"]["y"]["rmse"] == pytest.approx(rmse, rel=1e-12)
+    assert (evaluated["rows"], evaluated["processes"]) == (600, 2)
 
 
 def test_checkpoint_of_one_process_is_gone_on_with_by_two(shared: tuple[Path, Any]) -> None:

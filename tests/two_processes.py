@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sys
 from pathlib import Path
 from typing import Any
 
-from deepfls import FLSClassifier, FLSRegressor
+from deepfls import FLSClassifier, FLSRegressor, batch
+from deepfls.cli.app import app
 from deepfls.data.sources import ParquetSource
 from deepfls.train.checkpoint import Checkpoints
 from deepfls.train.distributed import process_group
 from stream_cases import SETTINGS, StoppingLoss, regression, system_arrays
+
+
+def commands(folder: Path) -> None:
+    """Predict and evaluate together; small parts, so that each process has some."""
+    write_parts = batch.write_parts
+    batch.write_parts = lambda *given, **options: write_parts(*given, **{**options, "part_rows": 130})  # type: ignore[assignment]
+    model, rows = str(folder / "plain.fls"), str(folder / "rows" / "*.parquet")
+    for arguments in (("predict", model, rows, "--out", str(folder / "p")), ("evaluate", model, rows, "--json")):
+        # Ends by leaving the process, with its exit code.
+        with contextlib.suppress(SystemExit):
+            app(list(arguments))
 
 
 def main(folder: Path) -> None:
@@ -46,6 +59,8 @@ def main(folder: Path) -> None:
             single.save(folder / "single.fls")
             classes.save(folder / "classes.fls")
             resumed.save(folder / "resumed.fls")
+        group.barrier()
+        commands(folder)
         try:
             FLSRegressor(**SETTINGS).fit(regression(folder / "bad" / "*.parquet"))
         except ValueError as error:

@@ -208,6 +208,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
             result = train(system, rows, config, generator=generator, validation=validation, progress=bar)
         self._adopt(system, x_scaling, y_scaling, result)
         self._summarize(samples.x)
+        self.__dict__.pop("table_", None)  # of an earlier fit to a table
 
     def _fit_source(self, source: Any, checkpoints: Checkpoints | None, *, classes: bool = False) -> Any:
         """Train on a source of rows that need not fit into memory."""
@@ -216,6 +217,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         fitted = fit_source(self, source, classes=classes, checkpoints=checkpoints)
         self.n_features_in_ = len(source.layout.features)
         self.feature_names_in_ = np.array(source.layout.input_names, dtype=object)
+        self.table_ = source.layout.as_dict()  # commands find the columns of a table by it
         return fitted
 
     def _check_settings(self) -> None:

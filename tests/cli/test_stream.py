@@ -123,6 +123,7 @@ def test_train_goes_on_after_it_was_stopped(rows: Path, run: Run, monkeypatch: p
     [
         (("--one-hot",), "--one-hot must come without --stream: encode text columns before.", 2),
         (("--nulls", "keep"), "--nulls must be one of error, drop, got 'keep'.", 2),
+        (("--buffer-rows", "0"), "--buffer-rows must be at least 1, got 0.", 2),
         (("--resume",), "--resume must come with --checkpoint-dir, got it without.", 2),
         (("--checkpoint-every", "3"), "--checkpoint-every must come with --checkpoint-dir, got it without.", 2),
         (
@@ -296,32 +297,3 @@ def test_torchrun_trains_speaks_once_and_survives_the_kill_of_a_worker(rows: Pat
     source = ParquetSource(ROWS, target="y", features=["a", "b"], buffer_rows=200)
     alone = FLSRegressor(n_rules=3, epochs=3, batch_size=50, random_state=0, dtype="float64").fit(source)
     assert_close(load("m.fls"), alone, atol=1e-9)
-
-
-@pytest.mark.usefixtures("rows")
-def test_torchrun_predicts_and_evaluates_together(folder: Path, model: str, run: Run) -> None:
-    (folder / "both.py").write_text(
-        "import sys\n"
-        "from deepfls import batch\n"
-        "from deepfls.train.distributed import process_group\n"
-        "from deepfls.cli.app import app\n"
-        "write_parts = batch.write_parts\n"
-        "batch.write_parts = lambda *a, **o: write_parts(*a, **{**o, 'part_rows': 130})\n"
-        "def call(*arguments):\n"
-        "    try:\n"
-        "        app(list(arguments))\n"
-        "    except SystemExit as end:\n"
-        "        assert end.code == 0, arguments\n"
-        "with process_group():\n"
-        f"    call('predict', '{model}', '{ROWS}', '--out', 'p')\n"
-        f"    call('evaluate', '{model}', '{ROWS}', '--json')\n"
-    )
-    done = torchrun("both.py")
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    assert lines[0] == "Wrote 600 predictions to 5 parts in p"
-    assert len(lines) == 2
-    alone = json.loads(run("evaluate", model, ROWS, "--json").stdout)
-    assert json.loads(lines[1])["scores"]["y"] == pytest.approx(alone["scores"]["y"], rel=1e-12)
-    run("predict", model, ROWS, "--out", "p.parquet")
-    assert parquet.read_table("p").equals(parquet.read_table("p.parquet"))

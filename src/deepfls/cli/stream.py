@@ -49,6 +49,8 @@ def train_from_stream(given: dict[str, Any], arguments: dict[str, Any], out: Pat
         raise UsageError("--one-hot must come without --stream: encode text columns before.")
     task, fraction, seed = given.get("task", "auto"), given.get("test_fraction", 0.0), given.get("seed", 0)
     nulls = check_nulls(given.get("nulls", "error"))
+    if given.get("buffer_rows", 1) < 1:
+        raise UsageError(f"--buffer-rows must be at least 1, got {given['buffer_rows']}.")
     checkpoints = None
     if "checkpoint_dir" in given:
         with _as_usage("checkpoint_every", "--checkpoint-every"):
