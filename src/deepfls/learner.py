@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls import estimator_state
+from deepfls import estimator_state, intervals
 from deepfls._checks import (
     check_count,
     check_device,
@@ -26,6 +26,7 @@ from deepfls._checks import (
     check_unchanged,
     name_text_columns,
 )
+from deepfls.calibration import Calibration
 from deepfls.data.arrays import Samples, weighted_samples
 from deepfls.data.scaling import Scaling
 from deepfls.initialize import initialize_system
@@ -61,11 +62,13 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     history_: list[dict[str, float]]
     input_range_: Array
     rule_shares_: Array
+    calibration_: Calibration | None
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
     _STRUCTURE = ("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm", "scaling")
     _LOSSES: tuple[str, ...]
+    _CALIBRATIONS: tuple[str, ...]
 
     def __init__(
         self,
@@ -91,6 +94,12 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         width: float | str = "auto",
         ridge: float = 1e-4,
         scaling: str = "standard",
+        coverage: float | None = None,
+        calibration: str | None = "cqr",
+        interval_weight: float = 1.0,
+        calibration_fraction: float | str = "auto",
+        normalized_scores: bool = True,
+        group_calibration: Any = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         warm_start: bool = False,
@@ -120,6 +129,12 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.width = width
         self.ridge = ridge
         self.scaling = scaling
+        self.coverage = coverage
+        self.calibration = calibration
+        self.interval_weight = interval_weight
+        self.calibration_fraction = calibration_fraction
+        self.normalized_scores = normalized_scores
+        self.group_calibration = group_calibration
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.warm_start = warm_start
@@ -165,11 +180,18 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
             check_option("loss", self.loss, self._LOSSES)
         check_option("scaling", self.scaling, SCALINGS)
         check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
+        intervals.check_settings(self, x.shape[1], continued=continued)
         dtype = DTYPES[check_option("dtype", self.dtype, tuple(DTYPES))]
         random = check_random_state(self.random_state)
+        parts = intervals.hold_out(self, x, weight, random)
+        calibrating = None
+        if parts is not None:
+            trained, held = parts
+            calibrating = (x[held], y[held], None if weight is None else weight[held])
+            x, y, weight = x[trained], y[trained], None if weight is None else weight[trained]
         # A callable may average over its batch, where a merged row would count once.
         samples = weighted_samples(x, y, weight, merged=not callable(self.loss))
-        config = self._config(samples.n_rows)
+        config = intervals.set_objective(self, self._config(samples.n_rows))
         held_out = None
         if self.patience is not None:
             samples, held_out = _split(samples, self.validation_fraction, random)
@@ -218,6 +240,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.stopped_by_ = result.stopped_by
         self._structure_ = self._structure(x.shape[1], n_outputs)
         self._summarize(samples.x)
+        self.calibration_ = intervals.calibrate(self, samples.x, samples.y, calibrating)
 
     def _summarize(self, x: Array) -> None:
         """Keep what rules, plots and exports need to know about the data: ranges, and how much every rule fires."""

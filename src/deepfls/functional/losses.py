@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -57,6 +58,53 @@ def pinball(y: Tensor, target: Tensor, quantile: float = 0.5) -> Tensor:
 def cross_entropy(y: Tensor, target: Tensor) -> Tensor:
     """``-log softmax(y)[class]`` for outputs (batch, classes) and class indices (batch, 1); result (batch, 1)."""
     return functional.cross_entropy(y, target[:, 0].long(), reduction="none").unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class SetLoss:
+    """A point loss on the crisp output plus the pinball losses of both ends: it trains a type-reduced set as an interval.
+
+    ``loss(y, t) + weight r (pinball(y_left, t; α/2) + pinball(y_right, t; 1 - α/2))`` with α = 1 - coverage. Up to a factor
+    the two pinball losses are the interval (Winkler) score, so both ends are quantiles where it is smallest. They grow with
+    the error and a squared loss with its square, hence r: the loss per absolute error, over the batch and without a
+    gradient. It is 1 for "l1", and makes one weight fit errors of any size.
+
+    Parameters
+    ----------
+    point : callable
+        ``loss(y, target)``, entry by entry or a scalar.
+    coverage : float
+        Share of the targets that the set is to hold, within (0, 1).
+    weight : float
+        Weight of the ends against the crisp output; 0 leaves the point loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = SetLoss(l1, coverage=0.8, weight=2.0)
+    >>> loss(*(torch.tensor([[value]]) for value in (0.0, 2.0, 1.0, 3.0)))  # 2 + 2 (0.1 * 3 + 0.9 * 1)
+    tensor([[4.4000]])
+    """
+
+    point: Loss
+    coverage: float
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("coverage", self.coverage, above=0.0, below=1.0)
+        check_number("interval_weight", self.weight, minimum=0.0)
+
+    def __call__(self, y_left: Tensor, y_right: Tensor, y: Tensor, target: Tensor) -> Tensor:
+        tail = 0.5 * (1.0 - self.coverage)
+        ends = pinball(y_left, target, tail) + pinball(y_right, target, 1.0 - tail)
+        point = self.point(y, target)
+        with torch.no_grad():
+            # Where every target is hit there is no loss to compare with, and nothing left to learn but the ends.
+            error = (y - target).abs().mean()
+            per_error = torch.where(error > 0, point.mean() / error, torch.ones_like(error))
+        if point.ndim == 1:  # one entry per sample
+            point = point.unsqueeze(1)
+        return point + self.weight * per_error * ends
 
 
 LOSSES: dict[str, Loss] = {

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from deepfls._checks import check_loss_values
+from deepfls.functional.losses import SetLoss
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
 from deepfls.train.progress import Progress
@@ -106,7 +107,7 @@ def train(
                     rate = config.rate(epoch * len(starts) + place, n_steps) * slowdown
                     batch = rows.unpacked(shuffled[start : start + size])
                     optimizer.zero_grad()
-                    loss = _mean_loss(loss_function, system(batch.x), batch)
+                    loss = _mean_loss(loss_function, system, batch)
                     loss.backward()
                     if config.gradient_clip is not None:
                         nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
@@ -213,18 +214,24 @@ def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
             slopes.lerp_(slopes.mean(dim=0, keepdim=True), share)
 
 
-def _mean_loss(loss_function: Callable[[Tensor, Tensor], Tensor], y: Tensor, batch: Rows) -> Tensor:
+def _mean_loss(loss_function: Callable[..., Tensor], system: T1FLS | IT2FLS, batch: Rows) -> Tensor:
     """Mean over outputs and samples, by weight where there are weights."""
-    losses = check_loss_values(loss_function(y, batch.target), y, weighted=batch.weight is not None)
+    if isinstance(loss_function, SetLoss) and isinstance(system, IT2FLS):
+        y_left, y_right, y = system.reduce(batch.x)
+        losses = loss_function(y_left, y_right, y, batch.target)
+    else:
+        y = system(batch.x)
+        losses = loss_function(y, batch.target)
+    losses = check_loss_values(losses, y, weighted=batch.weight is not None)
     if batch.weight is None:
         return losses.mean()
     # Weights have mean 1 over all rows, so a batch's own sum need not divide: it may be 0.
     return (losses.mean(dim=1) * batch.weight).mean()
 
 
-def _evaluate(system: nn.Module, loss_function: Callable[[Tensor, Tensor], Tensor], rows: Rows) -> float:
+def _evaluate(system: T1FLS | IT2FLS, loss_function: Callable[..., Tensor], rows: Rows) -> float:
     with torch.no_grad():
-        return float(_mean_loss(loss_function, system(rows.x), rows))
+        return float(_mean_loss(loss_function, system, rows))
 
 
 @contextlib.contextmanager
