@@ -61,6 +61,7 @@ ORDER = [
     "cli.settings",
     "cli.models",
     "cli.scores",
+    "cli.interval_scores",
     "cli.sections",
     "cli.train",
     "cli.predict",

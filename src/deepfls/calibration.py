@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_calibration_rows, check_coverage, check_known_groups
+from deepfls._checks import check_calibration_rows, check_coverage, check_known_groups, largest_coverage
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -198,14 +198,11 @@ class Calibration:
     def n_rows(self) -> int:
         return len(self.scores)
 
-    def check(self, coverage: float) -> None:
-        """Refuse a coverage that the rows, or those of a group, are too few to promise."""
-        if self.groups is None:
-            check_calibration_rows(self.n_rows, coverage)
-            return
-        values, counts = np.unique(self.groups, axis=0, return_counts=True)
-        for value, count in zip(values, counts, strict=True):
-            check_calibration_rows(int(count), coverage, group_name(value))
+    @property
+    def largest_coverage(self) -> float:
+        """The largest coverage that the rows, those of the smallest group where there are groups, can promise."""
+        counts = [self.n_rows] if self.groups is None else np.unique(self.groups, axis=0, return_counts=True)[1]
+        return largest_coverage(int(min(counts)))
 
     def quantile(self, coverage: float, x: Array) -> Array:
         """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""

@@ -54,7 +54,7 @@ INTERVAL_SETTINGS = f"""    coverage : float, optional
         ends around the crisp output, which alone is trained, calibrated likewise. None: the learned set as it is ("it2"
         only).
     interval_weight : float
-        Weight of the pinball losses of the ends in training, relative to the loss.
+        Weight of the pinball losses of the ends in training, beside the loss, in scaled units.
     calibration_fraction : float or "auto"
         Share of the rows held out for calibration. "auto": a fifth, less from 5,000 rows on, and at least what ``coverage``
         needs.
@@ -257,7 +257,6 @@ def predict_interval(estimator: Any, x: Array, coverage: float | None) -> Predic
         check_uncalibrated_coverage(coverage, calibration.coverage)
         lower, upper, y = learned_ends(estimator, x)
         return PredictionInterval(lower, upper)
-    calibration.check(coverage)
     radius = calibration.quantile(coverage, x)
     y, below, above = _parts(estimator, calibration, x)
     if calibration.method == "cqr" and not calibration.normalized:
@@ -271,7 +270,6 @@ def predict_set(estimator: Any, x: Array, coverage: float | None) -> Array:
     calibration: Calibration | None = getattr(estimator, "calibration_", None)
     coverage = _asked_coverage(calibration, coverage, "predict_set")
     assert calibration is not None
-    calibration.check(coverage)
     scores = class_scores(estimator, x, calibration.method)
     chosen = scores <= calibration.quantile(coverage, x)
     # The most probable class always: an empty set would say that no class is possible.

@@ -15,6 +15,7 @@ from deepfls._checks.intervals import (
     check_same_rows_held_out,
     check_trained_for_intervals,
     check_uncalibrated_coverage,
+    largest_coverage,
     rows_needed,
 )
 from deepfls._checks.settings import (
@@ -96,6 +97,7 @@ __all__ = [
     "check_uncalibrated_coverage",
     "check_unchanged",
     "did_you_mean",
+    "largest_coverage",
     "name_text_columns",
     "rows_needed",
 ]

@@ -26,6 +26,11 @@ def rows_needed(coverage: float) -> int:
     return max(1, math.ceil(round(1.0 / (1.0 - coverage), 9)) - 1)
 
 
+def largest_coverage(n_rows: int) -> float:
+    """The largest coverage that so many calibration rows can promise."""
+    return n_rows / (n_rows + 1)
+
+
 def check_coverage(coverage: Any) -> float:
     """Return a coverage within (0, 1)."""
     return check_number("coverage", coverage, above=0.0, below=1.0)
@@ -57,8 +62,9 @@ def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> Non
     if n_rows < needed:
         where = f" in the group {group}" if group else ""
         raise ValueError(
-            f"calibration must have {needed} rows or more{where} to promise a coverage of {coverage:g}, got {n_rows}; hold "
-            f"more out with calibration_fraction, give more rows, or ask for at most {_floored(n_rows / (n_rows + 1))}."
+            f"The calibration set must have {needed} rows or more{where} to promise a coverage of {coverage:g}, got {n_rows}; "
+            f"hold more out with calibration_fraction, train on more rows, or ask for "
+            f"{_floored(largest_coverage(n_rows))} or less."
         )
 
 
@@ -79,7 +85,7 @@ def check_calibration_of_kind(kind: str, calibration: str | None) -> None:
 def check_trained_for_intervals(calibration: Any, method: str) -> None:
     """Require a model that was fitted with a coverage."""
     if calibration is None:
-        raise ValueError(f"{method} must follow a fit with coverage set, got coverage=None; fit again with coverage=0.9.")
+        raise ValueError(f"{method} must follow a fit with a coverage, got coverage=None; train again with coverage=0.9.")
 
 
 def check_uncalibrated_coverage(coverage: float, trained: float) -> None:

@@ -64,10 +64,8 @@ def cross_entropy(y: Tensor, target: Tensor) -> Tensor:
 class SetLoss:
     """A point loss on the crisp output plus the pinball losses of both ends: it trains a type-reduced set as an interval.
 
-    ``loss(y, t) + weight r (pinball(y_left, t; α/2) + pinball(y_right, t; 1 - α/2))`` with α = 1 - coverage. Up to a factor
-    the two pinball losses are the interval (Winkler) score, so both ends are quantiles where it is smallest. They grow with
-    the error and a squared loss with its square, hence r: the loss per absolute error, over the batch and without a
-    gradient. It is 1 for "l1", and makes one weight fit errors of any size.
+    ``loss(y, t) + weight (pinball(y_left, t; α/2) + pinball(y_right, t; 1 - α/2))`` with α = 1 - coverage. Up to a factor
+    the two pinball losses are the interval (Winkler) score, so both ends are quantiles where it is smallest.
 
     Parameters
     ----------
@@ -98,13 +96,8 @@ class SetLoss:
         tail = 0.5 * (1.0 - self.coverage)
         ends = pinball(y_left, target, tail) + pinball(y_right, target, 1.0 - tail)
         point = self.point(y, target)
-        with torch.no_grad():
-            # Where every target is hit there is no loss to compare with, and nothing left to learn but the ends.
-            error = (y - target).abs().mean()
-            per_error = torch.where(error > 0, point.mean() / error, torch.ones_like(error))
-        if point.ndim == 1:  # one entry per sample
-            point = point.unsqueeze(1)
-        return point + self.weight * per_error * ends
+        # A loss of one entry per sample counts once for each output.
+        return (point.unsqueeze(1) if point.ndim == 1 else point) + self.weight * ends
 
 
 LOSSES: dict[str, Loss] = {
