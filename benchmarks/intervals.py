@@ -1,12 +1,12 @@
-"""Do prediction intervals hold what they promise, and how narrow are they? Coverage, width and interval score on seven sets.
+"""Do prediction intervals hold what they promise, and how narrow are they? Coverage, width and score on seven sets.
 
 ``python benchmarks/intervals.py --data-dir DIR --splits 10 --cells intervals.json --markdown RESULTS.md``
 
 Every split trains on a random 70 % of the rows (``default_rng(seed).permutation``) and measures on the others. The fuzzy
 systems have 30 rules and otherwise default settings and are fitted once, for 90 %: the other coverages come from the same
 calibration, except where that has too few rows to promise one, which then gets a fit of its own. Boosted quantiles are
-scikit-learn's with its defaults, a pair for every coverage, calibrated (CQR) on as many held-out rows as ours. Finished cells
-are kept in the file of ``--cells``, so another run goes on from there. One thread; --workers runs several sets at once.
+scikit-learn's with its defaults, a pair for every coverage, calibrated (CQR) on as many held-out rows as ours. Finished
+cells are kept in the file of ``--cells``, so another run goes on from there. One thread each; --workers runs several.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from deepfls.cli.sections import hardware, markdown_table, write_section
 from deepfls.intervals import learned_ends
 from deepfls.model_file import write_whole
 
+Array = np.ndarray[Any, np.dtype[Any]]
+
 N_RULES = 30
 NOMINAL = (0.9, 0.95, 0.99)
 # Targets of each set, its last columns; `year` of gas_turbine is for splitting, not an input.
@@ -49,7 +51,7 @@ PUBLISHED = {
 }
 
 
-def read_set(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+def read_set(name: str, folder: Path) -> tuple[Array, Array]:
     """Inputs and targets, the targets in z-units (n - 1) of the whole set as in the paper."""
     places = (folder / f"{name}.csv", folder / "extra" / f"{name}.csv.gz", folder / f"{name}.csv.gz")
     table = pd.read_csv(next(place for place in places if place.exists())).drop(columns="year", errors="ignore")
@@ -58,7 +60,7 @@ def read_set(name: str, folder: Path) -> tuple[np.ndarray, np.ndarray]:
     return x, (y - y.mean(axis=0)) / y.std(axis=0, ddof=1)
 
 
-def measured(y: np.ndarray, lower: np.ndarray, upper: np.ndarray, coverage: float) -> dict[str, float]:
+def measured(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
     return {
         "picp": metrics.picp(y, lower, upper),
         "pinaw": metrics.pinaw(y, lower, upper),
@@ -66,9 +68,7 @@ def measured(y: np.ndarray, lower: np.ndarray, upper: np.ndarray, coverage: floa
     }
 
 
-def measure_fuzzy(
-    model: str, seed: int, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
-) -> dict[str, Any]:
+def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
     """Error and intervals of one of our models; the interval-free one gives its error alone."""
     options: dict[str, Any] = {"kind": "t1" if model == "t1" else "it2", "n_rules": N_RULES, "random_state": seed}
     if model != "crisp":
@@ -89,7 +89,7 @@ def measure_fuzzy(
     return cell
 
 
-def measure_boosted(seed: int, x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray) -> dict[str, Any]:
+def measure_boosted(seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
     """Intervals of boosted quantiles, calibrated on held-out rows."""
     cell: dict[str, Any] = {}
     for coverage in NOMINAL:
@@ -164,7 +164,7 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
 
 
 def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) -> str:
-    """How far coverage is from nominal, and on how many sets the interval score is no worse than that of boosted quantiles."""
+    """How far coverage is from nominal, and on how many sets the interval score is no worse than boosted quantiles'."""
     lines = []
     worst = []
     for name in sets:
@@ -219,10 +219,9 @@ def main() -> None:
     if arguments.markdown:
         intro = (
             "## Prediction intervals\n\nWritten by `python benchmarks/intervals.py --data-dir DIR --markdown RESULTS.md`: "
-            f"{N_RULES} rules and otherwise default settings, mean over the splits; targets in z-units, so widths relative to "
-            "the range of the test targets (PINAW) compare with those published by the paper's group, and interval scores "
-            "(lower is better) with each other. Several targets are averaged. docs/intervals.md tells how the settings were "
-            "chosen: on parts of training rows, never on these test rows."
+            f"{N_RULES} rules and otherwise default settings, mean over the splits. PICP is the share of test targets "
+            "covered, PINAW the mean width over the range of the test targets, score the interval score in z-units (lower "
+            "is better); several targets are averaged. docs/intervals.md tells how the settings were chosen."
         )
         write_section(arguments.markdown, "intervals", f"{intro}\n\n{text}\n\n{hardware()}")
 

@@ -51,6 +51,7 @@ ORDER = [
     "train",
     "estimator_state",
     "intervals",
+    "interval_mixins",
     "learner",
     "estimators",
     "snapshot",

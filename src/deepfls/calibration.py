@@ -279,7 +279,7 @@ def held_out_rows(n_rows: int, coverage: float, fraction: float | str) -> int:
     (69, 99, 1999)
     """
     if fraction != "auto":
-        return min(max(1, round(float(fraction) * n_rows)), n_rows)
+        return min(max(1, round(float(fraction) * n_rows)), max(n_rows - 1, 1))
     wanted = min(0.2 * n_rows, math.sqrt(200.0 * n_rows))
     step = round(1.0 / (1.0 - coverage), 6)
     whole = max(1, math.floor((wanted + 1) / step)) * step

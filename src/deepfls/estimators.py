@@ -20,7 +20,7 @@ from deepfls._checks import (
     check_targets_given,
     check_unchanged,
 )
-from deepfls.intervals import INTERVAL_SETTINGS, SET_SETTINGS, PredictsIntervals, PredictsSets
+from deepfls.interval_mixins import INTERVAL_SETTINGS, SET_SETTINGS, PredictsIntervals, PredictsSets
 from deepfls.learner import Array, FLSEstimator
 from deepfls.model_file import ModelFileError, read_model
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -102,6 +102,8 @@ _SETTINGS = """
         Share of the firing that every rule had, on average over the training data; they add up to 1.
     calibration_ : Calibration or None
         Scores of the rows held out for calibration; None without ``coverage``.
+    interval_model_ : FLSRegressor, FLSClassifier or None
+        With ``refit`` the model that was trained without the rows held out, from which calibrated intervals come.
     x_scaling_, y_scaling_ : Scaling
         The affine maps between the units of the data and those of the system.
 """
@@ -158,6 +160,7 @@ class FLSRegressor(RegressorMixin, PredictsIntervals, FLSEstimator):  # type: ig
             self._fit_arrays(x, targets.reshape(len(targets), -1), sample_weight, target_scaling="standard")
             self._single_target_ = targets.ndim == 1
             self.target_names_ = _names_of_targets(y, self.system_.n_outputs)
+            self._name_interval_model()
         return self
 
     def predict(self, X: Any) -> Array:
@@ -234,6 +237,7 @@ class FLSClassifier(ClassifierMixin, PredictsSets, FLSEstimator):  # type: ignor
         coverage: float | None = None,
         calibration: str | None = "split",
         calibration_fraction: float | str = "auto",
+        refit: bool | str = "auto",
         group_calibration: Any = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
@@ -279,6 +283,7 @@ class FLSClassifier(ClassifierMixin, PredictsSets, FLSEstimator):  # type: ignor
             targets = index.reshape(-1, 1).astype(np.float64)
             self._fit_arrays(x, targets, sample_weight, target_scaling="none", start_targets=logits)
             self.classes_ = classes
+            self._name_interval_model()
         return self
 
     def predict_proba(self, X: Any) -> Array:

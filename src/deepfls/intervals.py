@@ -5,13 +5,14 @@ An estimator is ``Any`` here: this file lies below the estimators, which call it
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 from torch import Tensor
 
 from deepfls import calibration as conformal
@@ -40,37 +41,8 @@ _CHUNK = 16_384
 _FLOOR_SHARE = 0.5
 # Penalty of the local scale per row, and the number of its terms beyond which it has one constant to a rule.
 _SCALE_PENALTY, _MAX_TERMS = 0.01, 2_000
-
-_GROUPS = """    group_calibration : str, int or list of them, optional
-        Columns of X, by name or place, whose values make groups: each is calibrated on rows of its own, and keeps the
-        coverage by itself.
-"""
-INTERVAL_SETTINGS = f"""    coverage : float, optional
-        Share of the targets that prediction intervals are to hold, within (0, 1). An IT2 system is then trained for its
-        type-reduced set to be that interval, and :meth:`predict_interval` gives calibrated ones of this and any other
-        coverage.
-    calibration : {{"cqr", "split", None}}
-        "cqr": the learned ends are calibrated on held-out rows (conformalised quantile regression; "it2" only). "split":
-        ends around the crisp output, which alone is trained, calibrated likewise. None: the learned set as it is ("it2"
-        only).
-    interval_weight : float
-        Weight of the pinball losses of the ends in training, beside the loss, in scaled units.
-    calibration_fraction : float or "auto"
-        Share of the rows held out for calibration. "auto": a fifth, less from 5,000 rows on, and at least what ``coverage``
-        needs.
-    normalized_scores : bool
-        Whether the correction by the calibration is in proportion to a local scale (the learned widths, or for "split" a
-        fuzzy model of the residuals with the same sets) instead of the same for all rows.
-{_GROUPS}"""
-SET_SETTINGS = f"""    coverage : float, optional
-        Share of the rows whose class the sets of :meth:`predict_set` are to hold, within (0, 1).
-    calibration : {{"split", "aps"}}
-        Scores of the classes in the calibration on held-out rows: "split" gives the smallest sets on average, "aps" larger
-        ones where classes are close and smaller ones where not.
-    calibration_fraction : float or "auto"
-        Share of the rows held out for calibration. "auto": a fifth, less from 5,000 rows on, and at least what ``coverage``
-        needs.
-{_GROUPS}"""
+# Up to here "auto" trains a second time on all rows.
+_REFIT_ROWS = 5_000
 
 
 class PredictionInterval(NamedTuple):
@@ -98,6 +70,8 @@ def check_settings(estimator: Any, n_features: int, *, continued: bool) -> None:
     check_number_or_auto("calibration_fraction", estimator.calibration_fraction)
     if estimator.calibration_fraction != "auto":
         check_number("calibration_fraction", estimator.calibration_fraction, above=0.0, below=1.0)
+    if estimator.refit != "auto":
+        check_flag("refit", estimator.refit)
     _group_columns(estimator, n_features)
     if continued and estimator.calibration is not None:
         check_same_rows_held_out(estimator.random_state)
@@ -127,6 +101,30 @@ def hold_out(estimator: Any, x: Array, weight: Array | None, random: np.random.R
         held.append(rows[:n_held])
     calibrated = np.sort(np.concatenate(held))
     return np.setdiff1d(usable, calibrated), calibrated
+
+
+def fit_on_part(
+    estimator: Any, x: Array, y: Array, weight: Array | None, target_scaling: str, start_targets: Array | None
+) -> tuple[Any, bool]:
+    """A model of the same settings, trained and calibrated on parts of the rows, where the estimator learns from all.
+
+    Returns the model, None where nothing is to be refitted, and whether it was interrupted: its state is then that of the
+    estimator, which has no more time to learn.
+    """
+    calibrated = estimator.coverage is not None and estimator.calibration is not None
+    if not calibrated or estimator.refit is False or (estimator.refit == "auto" and len(x) > _REFIT_ROWS):
+        return None, False
+    earlier = getattr(estimator, "interval_model_", None) if estimator._continues else None
+    model = clone(estimator) if earlier is None else copy.deepcopy(earlier).set_params(**estimator.get_params())
+    model.refit = False
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(estimator, name):
+            setattr(model, name, getattr(estimator, name))
+    model._fit_arrays(x, y, weight, target_scaling=target_scaling, start_targets=start_targets)
+    if model.stopped_by_ == "interrupt":
+        vars(estimator).update({name: value for name, value in vars(model).items() if name.endswith("_")})
+        return None, True
+    return model, False
 
 
 def set_objective(estimator: Any, config: TrainConfig) -> TrainConfig:
@@ -253,6 +251,10 @@ def predict_interval(estimator: Any, x: Array, coverage: float | None) -> Predic
     calibration: Calibration | None = getattr(estimator, "calibration_", None)
     coverage = _asked_coverage(calibration, coverage, "predict_interval")
     assert calibration is not None
+    if getattr(estimator, "interval_model_", None) is not None:
+        lower, upper = predict_interval(estimator.interval_model_, x, coverage)
+        y = _crisp(estimator, x)
+        return PredictionInterval(np.minimum(lower, y), np.maximum(upper, y))
     if calibration.method == "none":
         check_uncalibrated_coverage(coverage, calibration.coverage)
         lower, upper, y = learned_ends(estimator, x)
@@ -270,8 +272,9 @@ def predict_set(estimator: Any, x: Array, coverage: float | None) -> Array:
     calibration: Calibration | None = getattr(estimator, "calibration_", None)
     coverage = _asked_coverage(calibration, coverage, "predict_set")
     assert calibration is not None
+    model = getattr(estimator, "interval_model_", None) or estimator
+    chosen = class_scores(model, x, calibration.method) <= calibration.quantile(coverage, x)
     scores = class_scores(estimator, x, calibration.method)
-    chosen = scores <= calibration.quantile(coverage, x)
     # The most probable class always: an empty set would say that no class is possible.
     chosen[np.arange(len(x)), scores.argmin(axis=1)] = True
     return chosen
@@ -289,70 +292,3 @@ def class_scores(estimator: Any, x: Array, method: str) -> Array:
         parts = [estimator.system_(z).softmax(dim=1).cpu().numpy() for z in _scaled_chunks(estimator, x)]
     probabilities = np.concatenate(parts)
     return (conformal.adaptive_scores if method == "aps" else conformal.least_ambiguous_scores)(probabilities)
-
-
-class PredictsIntervals:
-    """What a regressor gives beside the crisp output."""
-
-    def predict_interval(self, X: Any, coverage: float | None = None) -> PredictionInterval:
-        """Prediction intervals in the units of y, calibrated unless ``calibration=None``.
-
-        Parameters
-        ----------
-        X : array or frame, shape (rows, features)
-        coverage : float, optional
-            Share of the targets to hold, within (0, 1): any that the held-out rows are enough for; that of the fit by
-            default. With several targets each has this coverage by itself.
-
-        Returns
-        -------
-        PredictionInterval
-            Named tuple (lower, upper), each of the shape of :meth:`predict`, which lies between.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from deepfls import FLSRegressor
-        >>> X = np.linspace(-3, 3, 300).reshape(-1, 1)
-        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=300)
-        >>> model = FLSRegressor(n_rules=5, epochs=30, coverage=0.9, random_state=0).fit(X, y)
-        >>> lower, upper = model.predict_interval(X, coverage=0.8)
-        >>> bool(((lower <= model.predict(X)) & (model.predict(X) <= upper)).all())
-        True
-        """
-        estimator: Any = self
-        check_is_fitted(estimator, "system_")
-        ends = predict_interval(estimator, estimator._validated_x(X, reset=False), coverage)
-        return PredictionInterval(*(end[:, 0] for end in ends)) if estimator._single_target_ else ends
-
-
-class PredictsSets:
-    """What a classifier gives beside the most probable class."""
-
-    def predict_set(self, X: Any, coverage: float | None = None) -> Array:
-        """Sets of classes that hold the true one with a probability of ``coverage`` or more.
-
-        Parameters
-        ----------
-        X : array or frame, shape (rows, features)
-        coverage : float, optional
-            Within (0, 1): any that the held-out rows are enough for; that of the fit by default.
-
-        Returns
-        -------
-        ndarray of bool, shape (rows, classes)
-            Which of ``classes_`` are in the set of each row; the most probable one always is.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from deepfls import FLSClassifier
-        >>> X = np.linspace(-1, 1, 200).reshape(-1, 1)
-        >>> y = np.where(X[:, 0] > 0, "up", "down")
-        >>> model = FLSClassifier(n_rules=3, epochs=20, coverage=0.9, random_state=0).fit(X, y)
-        >>> model.classes_[model.predict_set([[0.9]])[0]]
-        array(['up'], dtype='<U4')
-        """
-        estimator: Any = self
-        check_is_fitted(estimator, "system_")
-        return predict_set(estimator, estimator._validated_x(X, reset=False), coverage)

@@ -63,6 +63,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     input_range_: Array
     rule_shares_: Array
     calibration_: Calibration | None
+    interval_model_: FLSEstimator | None
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
@@ -99,6 +100,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         interval_weight: float = 1.0,
         calibration_fraction: float | str = "auto",
         normalized_scores: bool = True,
+        refit: bool | str = "auto",
         group_calibration: Any = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
@@ -134,6 +136,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.interval_weight = interval_weight
         self.calibration_fraction = calibration_fraction
         self.normalized_scores = normalized_scores
+        self.refit = refit
         self.group_calibration = group_calibration
         self.validation_fraction = validation_fraction
         self.patience = patience
@@ -183,7 +186,12 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         intervals.check_settings(self, x.shape[1], continued=continued)
         dtype = DTYPES[check_option("dtype", self.dtype, tuple(DTYPES))]
         random = check_random_state(self.random_state)
-        parts = intervals.hold_out(self, x, weight, random)
+        # The rows that calibrate are lost to training. A model of its own learns from the others and gives the intervals,
+        # so that this one learns from all.
+        interval_model, interrupted = intervals.fit_on_part(self, x, y, weight, target_scaling, start_targets)
+        if interrupted:
+            return
+        parts = None if interval_model is not None else intervals.hold_out(self, x, weight, random)
         calibrating = None
         if parts is not None:
             trained, held = parts
@@ -240,7 +248,17 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.stopped_by_ = result.stopped_by
         self._structure_ = self._structure(x.shape[1], n_outputs)
         self._summarize(samples.x)
-        self.calibration_ = intervals.calibrate(self, samples.x, samples.y, calibrating)
+        self.interval_model_ = interval_model
+        if interval_model is not None:
+            self.calibration_ = interval_model.calibration_
+        else:
+            self.calibration_ = intervals.calibrate(self, samples.x, samples.y, calibrating)
+
+    def _name_interval_model(self) -> None:
+        """Tell the model that gives the intervals what it predicts."""
+        for name in ("_single_target_", "target_names_", "classes_"):
+            if self.interval_model_ is not None and hasattr(self, name):
+                setattr(self.interval_model_, name, getattr(self, name))
 
     def _summarize(self, x: Array) -> None:
         """Keep what rules, plots and exports need to know about the data: ranges, and how much every rule fires."""

@@ -62,8 +62,8 @@ def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> Non
     if n_rows < needed:
         where = f" in the group {group}" if group else ""
         raise ValueError(
-            f"The calibration set must have {needed} rows or more{where} to promise a coverage of {coverage:g}, got {n_rows}; "
-            f"hold more out with calibration_fraction, train on more rows, or ask for "
+            f"The calibration set must have {needed} rows or more{where} to promise a coverage of {coverage:g}, got "
+            f"{n_rows}; hold more out with calibration_fraction, train on more rows, or ask for "
             f"{_floored(largest_coverage(n_rows))} or less."
         )
 

@@ -12,23 +12,22 @@ from deepfls.data.layout import Array
 # Coverages whose ends make the grid of quantiles for the CRPS, up to the largest that the calibration can promise.
 _GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _HEADINGS = {
-    "nominal": "nominal",
-    "picp": "coverage",
+    "picp": "covered",
     "mean_width": "mean width",
     "pinaw": "PINAW",
     "interval_score": "interval score",
     "crps": "CRPS",
     "set_size": "classes in a set",
 }
-_SHARES = {"nominal": 3, "coverage": 4, "PINAW": 4, "classes in a set": 3}
+_SHARES = {"covered": 4, "PINAW": 4, "classes in a set": 3}
 IntervalScores = dict[str, dict[str, Any]]
 
 
 def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = None) -> IntervalScores:
     """Measures by target at a coverage, that of the training by default.
 
-    For numbers coverage (PICP), widths, interval score, pinball losses of both ends, CRPS, and the coverage by decile of the
-    width and by group; for classes coverage and size of the sets.
+    For numbers coverage (PICP), widths, interval score, pinball losses of both ends, CRPS, and the coverage by decile of
+    the width and by group; for classes coverage and size of the sets.
     """
     import numpy as np
 
@@ -60,7 +59,7 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
             "interval_score": metrics.interval_score(*ends, coverage),
             "pinball_lower": metrics.pinball(ends[0], ends[1], tail),
             "pinball_upper": metrics.pinball(ends[0], ends[2], 1.0 - tail),
-            "crps": metrics.crps(ends[0], quantiles[:, :, place], levels) if len(levels) else float("nan"),
+            **({"crps": metrics.crps(ends[0], quantiles[:, :, place], levels)} if len(levels) else {}),
             "by_width": [part._asdict() for part in metrics.coverage_by_width(*ends)],
             "by_group": [] if groups is None else [p._asdict() for p in metrics.coverage_by_group(*ends, np.array(groups))],
         }
@@ -97,7 +96,10 @@ def print_interval_scores(output: Output, groups: Sequence[tuple[str, IntervalSc
     """A table of measures by target and group of rows; with ``parts`` also the coverage by width and by group."""
     if not groups:
         return
-    measures = [name for name in _HEADINGS if name in next(iter(groups[0][1].values()))]
+    first = next(iter(groups[0][1].values()))
+    measures = [name for name in _HEADINGS if name in first]
+    output.line(f"{'Sets' if 'set_size' in first else 'Intervals'} for a coverage of {first['nominal']:g}")
+    output.line()
     rows: list[list[Any]] = []
     for target in groups[0][1]:
         for place, (group, scores) in enumerate(groups):
@@ -114,7 +116,7 @@ def print_interval_scores(output: Output, groups: Sequence[tuple[str, IntervalSc
                     [name_cell(target), name_cell(part["part"]), part["coverage"], part["width"], f"{part['n_rows']:,}"]
                     for part in measured[kind]
                 ]
-                output.table(["target", title, "coverage", "mean width", "rows"], lines, _SHARES)
+                output.table(["target", title, "covered", "mean width", "rows"], lines, _SHARES)
                 output.line()
 
 

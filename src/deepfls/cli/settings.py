@@ -120,6 +120,10 @@ NormalizedScores = Annotated[
     bool | None,
     option("--normalized-scores/--no-normalized-scores", "Corrections by the local scale.", INTERVALS, metavar=""),
 ]
+Refit = Annotated[
+    bool | None,
+    option("--refit/--no-refit", "Train on the rows that calibrate too; auto up to 5,000.", INTERVALS, metavar=""),
+]
 GroupCalibration = Annotated[
     list[str] | None,
     option("--group-calibration", "Column whose values each keep the coverage; repeat.", INTERVALS, metavar="COL"),
@@ -163,6 +167,7 @@ ESTIMATOR_SETTINGS = {
     "interval_weight": "interval_weight",
     "calibration_fraction": "calibration_fraction",
     "normalized_scores": "normalized_scores",
+    "refit": "refit",
     "group_calibration": "group_calibration",
 }
 _OPTION_OF = {parameter: name for name, parameter in ESTIMATOR_SETTINGS.items()}

@@ -65,6 +65,7 @@ def train(
     interval_weight: s.IntervalWeight = None,
     calibration_fraction: s.CalibrationFraction = None,
     normalized_scores: s.NormalizedScores = None,
+    refit: s.Refit = None,
     group_calibration: s.GroupCalibration = None,
     out: Annotated[
         Path | None, s.option("--out", "Model file to write; model.fls by default.", s.OUTPUT, metavar="FILE")
