@@ -19,7 +19,7 @@ _HEADINGS = {
     "crps": "CRPS",
     "set_size": "classes in a set",
 }
-_SHARES = {"covered": 4, "PINAW": 4, "classes in a set": 3}
+_DECIMALS = {"covered": 4, "PINAW": 4, "classes in a set": 3, "rows": 0}
 IntervalScores = dict[str, dict[str, Any]]
 
 
@@ -107,16 +107,16 @@ def print_interval_scores(output: Output, groups: Sequence[tuple[str, IntervalSc
             rows.append([name, *([group] if group else []), *(float(scores[target][measure]) for measure in measures)])
     grouped = bool(groups[0][0])
     head = ["target", *(["rows"] if grouped else []), *(_HEADINGS[measure] for measure in measures)]
-    output.table(head, rows, _SHARES)
+    output.table(head, rows, _DECIMALS)
     output.line()
     for kind, title in (("by_width", "tenth by width"), ("by_group", "group")):
         for target, measured in groups[0][1].items():
             if parts and measured.get(kind):
                 lines = [
-                    [name_cell(target), name_cell(part["part"]), part["coverage"], part["width"], f"{part['n_rows']:,}"]
+                    [name_cell(target), name_cell(part["part"]), part["coverage"], part["width"], float(part["n_rows"])]
                     for part in measured[kind]
                 ]
-                output.table(["target", title, "covered", "mean width", "rows"], lines, _SHARES)
+                output.table(["target", title, "covered", "mean width", "rows"], lines, _DECIMALS)
                 output.line()
 
 
