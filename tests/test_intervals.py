@@ -12,8 +12,9 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from deepfls import FLSClassifier, FLSRegressor, load, metrics
+from deepfls import FLSClassifier, FLSRegressor, estimator_state, load, metrics
 from deepfls.intervals import learned_ends
+from deepfls.model_file import ModelFileError, write_model
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-2, 2, size=(900, 2))
@@ -377,6 +378,30 @@ def test_refitted_model_comes_back_from_a_file(tmp_path: Path) -> None:
     assert isinstance(again, FLSRegressor)
     np.testing.assert_array_equal(again.predict_interval(table), model.predict_interval(table))
     np.testing.assert_array_equal(again.predict(table), model.predict(table))
+
+
+DAMAGE: dict[str, tuple[dict[str, Any], Any]] = {
+    "method": ({}, lambda d, a: d["calibration"].update(method="magic")),
+    "coverage": ({}, lambda d, a: d["calibration"].update(coverage=2.0)),
+    "outputs": ({}, lambda d, a: a.update({"calibration.scores": np.zeros((9, 2))})),
+    "scores missing": ({}, lambda d, a: a.pop("calibration.scores")),
+    "column": ({"group_calibration": 1}, lambda d, a: d["calibration"].update(group_columns=[7])),
+    "scale": ({"calibration": "split"}, lambda d, a: a.update({"calibration.scale": np.zeros((3, 1))})),
+    "no inner calibration": ({"refit": True}, lambda d, a: d["interval_model"].pop("calibration")),
+    "inner structure": ({"refit": True}, lambda d, a: d["interval_model"]["structure"].update(scaling="none")),
+    "inner inner": ({"refit": True}, lambda d, a: d["interval_model"].update(interval_model={})),
+}
+
+
+@pytest.mark.parametrize("case", list(DAMAGE.values()), ids=list(DAMAGE))
+def test_file_whose_calibration_does_not_fit_is_refused(case: tuple[dict[str, Any], Any], tmp_path: Path) -> None:
+    options, damage = case
+    table = np.column_stack([X[:, 0], X[:, 1] > 0])
+    description, arrays = estimator_state.of(regressor(**options, epochs=1).fit(table, Y))
+    damage(description, arrays)
+    write_model(tmp_path / "m.fls", description, arrays)
+    with pytest.raises(ModelFileError, match="is damaged: its parts do not fit together"):
+        load(tmp_path / "m.fls")
 
 
 def test_refitted_model_starts_warm() -> None:

@@ -82,6 +82,13 @@ def check_calibration_of_kind(kind: str, calibration: str | None) -> None:
         )
 
 
+def check_type_reduced(system: Any) -> Any:
+    """Return a system that has a type-reduced set to train."""
+    if not hasattr(system, "reduce"):
+        raise TypeError(f"coverage must be None for a system without a type-reduced set, got a {type(system).__name__}.")
+    return system
+
+
 def check_trained_for_intervals(calibration: Any, method: str) -> None:
     """Require a model that was fitted with a coverage."""
     if calibration is None:

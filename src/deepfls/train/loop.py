@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_loss_values
+from deepfls._checks import check_loss_values, check_type_reduced
 from deepfls.functional.losses import SetLoss
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
@@ -216,8 +216,8 @@ def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
 
 def _mean_loss(loss_function: Callable[..., Tensor], system: T1FLS | IT2FLS, batch: Rows) -> Tensor:
     """Mean over outputs and samples, by weight where there are weights."""
-    if isinstance(loss_function, SetLoss) and isinstance(system, IT2FLS):
-        y_left, y_right, y = system.reduce(batch.x)
+    if isinstance(loss_function, SetLoss):
+        y_left, y_right, y = check_type_reduced(system).reduce(batch.x)
         losses = loss_function(y_left, y_right, y, batch.target)
     else:
         y = system(batch.x)
