@@ -63,7 +63,7 @@ def test_type_1_system_has_no_set_to_train() -> None:
 
 
 def test_coverage_and_weight_are_checked_when_the_settings_are_made() -> None:
-    with pytest.raises(ValueError, match="coverage must be greater than 0 and less than 1, got 1.2"):
+    with pytest.raises(ValueError, match=r"coverage must be greater than 0 and less than 1, got 1.2"):
         TrainConfig(coverage=1.2)
     with pytest.raises(ValueError, match="interval_weight must be at least 0, got -1"):
         TrainConfig(coverage=0.9, interval_weight=-1.0)
