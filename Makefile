@@ -34,6 +34,7 @@ format: .venv/installed
 figures: .venv/installed
 	$(BIN)/python docs/figures/footprint.py
 	$(BIN)/python docs/figures/training_time.py
+	$(BIN)/python docs/figures/intervals.py
 
 clean:
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
