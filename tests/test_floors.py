@@ -107,7 +107,9 @@ def imported_modules(path: Path) -> set[str]:
     found = set()
     tree = ast.parse(path.read_text(encoding="utf-8"))
     if module_name(path) in DOORS:
-        tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")]
+        tree.body = [
+            node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        ]
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path.name} line {node.lineno}: imports are absolute"

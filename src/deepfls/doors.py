@@ -152,9 +152,7 @@ class ReadingDoors:
         display = room("plots").MembershipsDisplay.from_estimator(self, features=features, before=before)
         return display.plot(axes, rules=rules)
 
-    def to_report(
-        self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
-    ) -> Path:
+    def to_report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
         """Write a page to explore the system with: one HTML file that computes by itself and needs no network.
 
         Parameters

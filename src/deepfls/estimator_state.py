@@ -17,7 +17,7 @@ from deepfls.data.scaling import Scaling
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # What a fitted estimator knows about its training data, beside the scaling.
-_SUMMARY = ("input_range", "rule_shares")
+_SUMMARY = ("input_range", "rule_shares", "initial_sets")
 
 
 def of(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -64,7 +64,11 @@ def restore(estimator: Any, description: dict[str, Any], arrays: dict[str, Array
     for name, n_columns in (("x_scaling", system.n_features), ("y_scaling", estimator._n_scaled_targets(system))):
         parts = [_shaped(arrays, f"{name}.{part}", (n_columns,)) for part in ("shift", "scale")]
         setattr(estimator, f"{name}_", Scaling(*parts))
-    for name, shape in (("input_range", (2, system.n_features)), ("rule_shares", (system.n_rules,))):
+    for name, shape in (
+        ("input_range", (2, system.n_features)),
+        ("rule_shares", (system.n_rules,)),
+        ("initial_sets", (4, system.n_rules, system.n_features)),
+    ):
         if f"data.{name}" in arrays:  # files of the first versions have none
             setattr(estimator, f"{name}_", _shaped(arrays, f"data.{name}", shape))
     rows = description["history"]

@@ -99,6 +99,8 @@ _SETTINGS = """
         Smallest and largest value of every input in the training data.
     rule_shares_ : ndarray, shape (rules,)
         Share of the firing that every rule had, on average over the training data; they add up to 1.
+    initial_sets_ : ndarray, shape (4, rules, features)
+        Centers, lower widths, upper widths and heights of the sets that training began with, in the units of the data.
     x_scaling_, y_scaling_ : Scaling
         The affine maps between the units of the data and those of the system.
 """

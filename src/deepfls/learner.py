@@ -62,6 +62,7 @@ class FLSEstimator(ReadingDoors, BaseEstimator):  # type: ignore[misc]  # scikit
     history_: list[dict[str, float]]
     input_range_: Array
     rule_shares_: Array
+    initial_sets_: Array
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
@@ -205,6 +206,7 @@ class FLSEstimator(ReadingDoors, BaseEstimator):  # type: ignore[misc]  # scikit
                     sample_weight=rows.weight,
                     random_state=random,
                 )
+            self.initial_sets_ = _sets_of(system, x_scaling)
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         with contextlib.ExitStack() as stack:
             bar = stack.enter_context(TrainingBar(config.epochs, len(rows))) if self.verbose else None
@@ -322,6 +324,16 @@ class FLSEstimator(ReadingDoors, BaseEstimator):  # type: ignore[misc]  # scikit
     @abc.abstractmethod
     def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
         """Columns that ``y_scaling_`` has: one per target, or one for the index of a class."""
+
+
+def _sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
+    """Centers, lower widths, upper widths and heights of the sets in the units of the data, (4, rules, features)."""
+    lower, upper = (system.lower_sigmas, system.upper_sigmas) if isinstance(system, IT2FLS) else (system.sigmas,) * 2
+    heights = system.heights if isinstance(system, IT2FLS) else torch.ones_like(system.centers)
+    centers, lower, upper, heights = (
+        value.detach().cpu().double().numpy() for value in (system.centers, lower, upper, heights)
+    )
+    return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
 
 
 def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:

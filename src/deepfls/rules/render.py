@@ -142,7 +142,9 @@ def as_text(rules: RuleSet, digits: int | None) -> str:
         lines = [_heading(rules, rule)]
         for place, clause in enumerate(clauses(rules, rule, digits)):
             word = f"{clause.word}, " if clause.word else ""
-            lines.append(f"  {'AND' if place else 'IF '} {one_line(s.feature_names[clause.feature])} is {word}{clause.numbers}")
+            lines.append(
+                f"  {'AND' if place else 'IF '} {one_line(s.feature_names[clause.feature])} is {word}{clause.numbers}"
+            )
         if rules.dropped[rule].all():
             lines.append("  IF  anything")
         height = kept_height(rules, rule)
@@ -261,7 +263,9 @@ def as_table(rules: RuleSet, digits: int | None) -> Any:
     for rule in rules.order:
         lines = []
         for name, word, numbers in _conditions(rules, rule, digits):
-            lines.append(Text.assemble(name, *((" is ", (word, "bold"), ", ") if word else (" is ",) if numbers else ()), numbers))
+            lines.append(
+                Text.assemble(name, *((" is ", (word, "bold"), ", ") if word else (" is ",) if numbers else ()), numbers)
+            )
         outcome = Text("\n").join(Text(text) for text in _outcomes(rules, rule, digits))
         table.add_row(str(rule + 1), rules.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
     return table

@@ -156,9 +156,7 @@ def sets_wider_than(snapshot: Snapshot, input_range: Array | None, least: float)
 
 def without(snapshot: Snapshot, dropped: Array) -> Snapshot:
     """The system with the given sets infinitely wide; their heights stay."""
-    widths = {
-        name: np.where(dropped, np.inf, getattr(snapshot, name)) for name in ("lower_sigmas", "upper_sigmas")
-    }
+    widths = {name: np.where(dropped, np.inf, getattr(snapshot, name)) for name in ("lower_sigmas", "upper_sigmas")}
     return replace(snapshot, **widths)
 
 
