@@ -163,8 +163,10 @@ class Snapshot:
 
     def output(self, x: Array) -> Output:
         """Type-reduced set and crisp output for rows x (rows, features): logits for a classifier."""
-        log_lower, log_upper = self.firing(x)
-        consequents = self.rule_outputs(x)
+        return self.reduced(*self.firing(x), self.rule_outputs(x))
+
+    def reduced(self, log_lower: Array, log_upper: Array, consequents: Array) -> Output:
+        """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
         peak = log_upper.max(axis=1, keepdims=True)
         lower, upper = np.exp(np.maximum(log_lower - peak, -600.0)), np.exp(np.maximum(log_upper - peak, -600.0))
 

@@ -4,6 +4,7 @@ Checks are called at public doors. Those that only look at Python values, shapes
 training step; those that read tensor values carry ``values`` in their name and never do.
 """
 
+from deepfls._checks.reading import check_classes_known, check_one_row
 from deepfls._checks.settings import (
     check_count,
     check_device,
@@ -47,6 +48,7 @@ __all__ = [
     "check_antecedents",
     "check_assigned_values",
     "check_batch",
+    "check_classes_known",
     "check_consequents",
     "check_count",
     "check_device",
@@ -60,6 +62,7 @@ __all__ = [
     "check_number",
     "check_number_or_auto",
     "check_number_targets",
+    "check_one_row",
     "check_option",
     "check_options_of",
     "check_order_values",

@@ -61,7 +61,7 @@ class MembershipsDisplay:
             chosen = list(range(min(s.n_features, _PANELS)))
         else:
             chosen = [place_of(feature, s.feature_names, "features") for feature in features]
-        start = getattr(estimator, "initial_sets_", None)
+        start: Any = getattr(estimator, "initial_sets_", None)
         if before and start is None:
             raise ValueError("before must be False for a model that has no record of the sets that training began with.")
         leading = None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist()

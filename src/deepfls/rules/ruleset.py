@@ -156,8 +156,8 @@ def sets_wider_than(snapshot: Snapshot, input_range: Array | None, least: float)
 
 def without(snapshot: Snapshot, dropped: Array) -> Snapshot:
     """The system with the given sets infinitely wide; their heights stay."""
-    widths = {name: np.where(dropped, np.inf, getattr(snapshot, name)) for name in ("lower_sigmas", "upper_sigmas")}
-    return replace(snapshot, **widths)
+    lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (snapshot.lower_sigmas, snapshot.upper_sigmas))
+    return replace(snapshot, lower_sigmas=lower, upper_sigmas=upper)
 
 
 def _effect(
@@ -172,8 +172,8 @@ def _effect(
         return DropEffect(count, total, "", np.nan, np.nan, change)
     check_same_length(x, y)
     if full.classes is not None:
-        scores = [metrics.accuracy(y, full.classes[logits.argmax(axis=1)]) for logits in (before, after)]
-        return DropEffect(count, total, "accuracy", *scores, change)
+        old, new = (metrics.accuracy(y, full.classes[logits.argmax(axis=1)]) for logits in (before, after))
+        return DropEffect(count, total, "accuracy", old, new, change)
     truth = check_number_targets(y).reshape(len(x), -1)
     return DropEffect(count, total, "RMSE", metrics.rmse(truth, before), metrics.rmse(truth, after), change)
 
