@@ -24,3 +24,9 @@ def check_classes_known(y: Any, classes: Any) -> None:
     unknown = sorted({str(value) for value in np.asarray(y)[~np.isin(y, classes)].tolist()})
     if unknown:
         raise ValueError(f"y must hold classes the model was trained on, got {unknown[0]!r}.")
+
+
+def check_targets_have_rows(x: Any, y: Any) -> None:
+    """Require rows where true values are given."""
+    if x is None and y is not None:
+        raise ValueError("X must be given with y, got y alone.")

@@ -186,11 +186,13 @@ def _closest_pairs(s: Snapshot, z: Array) -> list[tuple[int, int]]:
     _, log_upper = s.firing(z)
     firing = np.exp(log_upper - log_upper.max(axis=1, keepdims=True))
     firing /= firing.sum(axis=1, keepdims=True)
-    overlaps = [
-        (-float(np.minimum(firing[:, p], firing[:, q]).sum() / np.maximum(firing[:, p], firing[:, q]).sum()), p, q)
-        for p in range(s.n_rules)
-        for q in range(p + 1, s.n_rules)
-    ]
+    overlaps = []
+    for p in range(s.n_rules - 1):
+        common, either = (
+            combined(firing[:, p : p + 1], firing[:, p + 1 :]).sum(axis=0) for combined in (np.minimum, np.maximum)
+        )
+        shares = common / np.where(either > 0, either, 1.0)
+        overlaps += [(-float(share), p, p + 1 + place) for place, share in enumerate(shares)]
     return [(p, q) for _, p, q in sorted(overlaps)[:_CANDIDATES]]
 
 

@@ -150,7 +150,9 @@ def near_duplicates(s: Snapshot, x: Array) -> tuple[RulePair, ...]:
     for p in range(s.n_rules - 1):
         others = slice(p + 1, s.n_rules)
         common = np.minimum(firing[:, p : p + 1], firing[:, others])
-        overlap = common.sum(axis=0) / np.maximum(firing[:, p : p + 1], firing[:, others]).sum(axis=0)
+        either = np.maximum(firing[:, p : p + 1], firing[:, others]).sum(axis=0)
+        # Two rules that never fire have nothing in common.
+        overlap = common.sum(axis=0) / np.where(either > 0, either, 1.0)
         for q in (p + 1 + np.flatnonzero(overlap > _OVERLAP)).tolist():
             weight = np.minimum(firing[:, p], firing[:, q])
             gap = np.square((says[:, p] - says[:, q]) / spread).mean(axis=1)

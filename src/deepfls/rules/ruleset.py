@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from deepfls import metrics
-from deepfls._checks import check_count, check_number, check_number_targets, check_option, check_same_length
+from deepfls._checks import (
+    check_count,
+    check_number,
+    check_number_targets,
+    check_option,
+    check_same_length,
+    check_targets_have_rows,
+)
 from deepfls.learner import FLSEstimator
 from deepfls.rules import render
 from deepfls.rules.words import share_text
@@ -120,6 +127,7 @@ class Rules:
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
     snapshot = Snapshot.of(estimator)
+    check_targets_have_rows(X, y)
     x = None if X is None else estimator._validated_x(X, reset=False)
     shares = snapshot.rule_shares if x is None else shares_of(snapshot, x)
     dropped = np.zeros(snapshot.centers.shape, dtype=bool)
