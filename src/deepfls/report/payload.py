@@ -78,6 +78,8 @@ def _output_spans(estimator: FLSEstimator, s: Snapshot) -> tuple[Array, Array]:
     if s.classes is None and estimator.scaling == "standard":
         shift, scale = estimator.y_scaling_.shift, estimator.y_scaling_.scale
         low, high = np.minimum(low, shift - 2 * scale), np.maximum(high, shift + 2 * scale)
+    if s.classes is not None:  # scores are compared with each other
+        low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
     margin = np.where(high > low, 0.05 * (high - low), np.maximum(np.abs(low), 1.0) * 0.1)
     return low - margin, high + margin
 

@@ -9,6 +9,11 @@ class App {
     this.start = data.inputs.start.slice();
     this.x = this.start.slice();
     this.compute();
+    if (data.classifies) {
+      const scores = this.now.outputs.map((o) => o.y);
+      this.output = scores.indexOf(Math.max(...scores));
+      this.compute();
+    }
     this.rank();
     this.visible = [];
     this.inputs = new InputPanel(this);
@@ -17,7 +22,10 @@ class App {
     this.response = new ResponsePanel(this);
     this.choose();
     buildRecords(this);
-    this.swingSoon = () => { clearTimeout(this.swingTimer); this.swingTimer = setTimeout(() => this.swings(), 120); };
+    this.swingSoon = () => {
+      clearTimeout(this.swingTimer);
+      this.swingTimer = setTimeout(() => this.swings(), 120);
+    };
     this.swings();
   }
 
@@ -28,16 +36,21 @@ class App {
   }
 
   // A value of output k, with as many decimals as its scale needs.
-  figure(value, k) { const { low, high } = this.data.outputs; return fixed(value, decimalsFor(low[k], high[k])); }
+  figure(value, k) {
+    const { low, high } = this.data.outputs;
+    return fixed(value, decimalsFor(low[k], high[k]));
+  }
 
   // How far the output moves over the range of an input, from here.
   swing(m) {
     const { low, high } = this.data.inputs;
     if (this.data.inputs.constant[m]) return 0;
-    let least = Infinity, largest = -Infinity;
+    let least = Infinity,
+      largest = -Infinity;
     for (let i = 0; i <= 6; i++) {
       const y = this.system.vary(this.x, this.now, [m], [low[m] + (i / 6) * (high[m] - low[m])], this.output)[2];
-      least = Math.min(least, y); largest = Math.max(largest, y);
+      least = Math.min(least, y);
+      largest = Math.max(largest, y);
     }
     return largest - least;
   }
@@ -78,11 +91,18 @@ class App {
 
   move(x, ofSample = false, box = null) {
     this.x = x;
-    if (!ofSample) { this.sample = null; byId("sample").value = ""; }
+    if (!ofSample) {
+      this.sample = null;
+      byId("sample").value = "";
+    }
     this.refresh(box);
   }
 
-  pick(k) { this.output = k; this.refresh(null); this.rules.build(); }
+  pick(k) {
+    this.output = k;
+    this.refresh(null);
+    this.rules.build();
+  }
 
   refresh(box) {
     this.compute();
@@ -95,8 +115,12 @@ class App {
   }
 
   words() {
-    const { sample, data } = this, row = byId("sample-words");
-    const actual = sample !== null && data.data.truth ? data.data.truth[sample].map((v) => (typeof v === "number" ? number(v) : String(v))).join(", ") : null;
+    const { sample, data } = this,
+      row = byId("sample-words");
+    const actual =
+      sample !== null && data.data.truth
+        ? data.data.truth[sample].map((v) => (typeof v === "number" ? number(v) : String(v))).join(", ")
+        : null;
     write(row, actual === null ? "" : `true: ${actual}`);
   }
 }
@@ -104,14 +128,24 @@ class App {
 function begin() {
   const app = new App(JSON.parse(byId("system").textContent));
   const theme = byId("theme");
-  theme.addEventListener("change", () => { if (theme.value === "auto") delete document.documentElement.dataset.theme; else document.documentElement.dataset.theme = theme.value; });
+  theme.addEventListener("change", () => {
+    if (theme.value === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme.value;
+  });
   document.addEventListener("keydown", (event) => {
-    if (event.key === "/" && !byId("finder").hidden && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) { event.preventDefault(); byId("filter").focus(); }
+    if (event.key === "/" && !byId("finder").hidden && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) {
+      event.preventDefault();
+      byId("filter").focus();
+    }
   });
   // For the console and for tests: outputs of any point, computed as the page computes them.
   window.deepfls = {
     infer: (x) => app.system.infer(x).outputs,
-    weights: (x, k) => { const now = app.system.infer(x), { left, right } = now.outputs[k]; return app.system.weights(now.firing, now.says, k, left, right); },
+    weights: (x, k) => {
+      const now = app.system.infer(x),
+        { left, right } = now.outputs[k];
+      return app.system.weights(now.firing, now.says, k, left, right);
+    },
     move: (x) => app.move(x.slice()),
     x: () => app.x.slice(),
   };

@@ -12,19 +12,33 @@ function fill(node, attributes, children) {
   return node;
 }
 
-function el(tag, attributes, ...children) { return fill(document.createElement(tag), attributes, children); }
-function svg(tag, attributes, ...children) { return fill(document.createElementNS(SVG, tag), attributes, children); }
-function set(node, attributes) { for (const name in attributes) node.setAttribute(name, attributes[name]); }
-function byId(id) { return document.getElementById(id); }
+function el(tag, attributes, ...children) {
+  return fill(document.createElement(tag), attributes, children);
+}
+function svg(tag, attributes, ...children) {
+  return fill(document.createElementNS(SVG, tag), attributes, children);
+}
+function set(node, attributes) {
+  for (const name in attributes) node.setAttribute(name, attributes[name]);
+}
+function byId(id) {
+  return document.getElementById(id);
+}
 
 // Text is written only where it changed: every write costs a layout.
-function write(node, text) { if (node.textContent !== text) node.textContent = text; }
+function write(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
 
 function number(value, digits = 5) {
   if (!Number.isFinite(value)) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e9 || size < 1e-4) return value.toExponential(Math.max(digits - 2, 0)).replace("-", "−").replace("e+", "e");
+  if (size >= 1e9 || size < 1e-4)
+    return value
+      .toExponential(Math.max(digits - 2, 0))
+      .replace("-", "−")
+      .replace("e+", "e");
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
   return value.toFixed(Math.min(decimals, 20)).replace("-", "−");
 }
@@ -35,16 +49,28 @@ function fixed(value, decimals) {
   return Math.abs(value) >= 1e9 || (value !== 0 && Number(text) === 0) ? number(value, 3) : text.replace("-", "−");
 }
 
-function signed(value, digits) { return (value < 0 ? "" : "+") + number(value, digits); }
-function percent(share) { return share > 0 && share < 0.0005 ? "<0.1 %" : (100 * share).toFixed(1) + " %"; }
+// A value that someone typed or a slider gave: as it is, unless it is very long.
+function entered(value) {
+  const text = String(value);
+  return (text.length > 10 ? String(Number(value.toPrecision(6))) : text).replace("-", "−");
+}
+function plural(count, word) {
+  return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+}
+function percent(share) {
+  return share > 0 && share < 0.0005 ? "<0.1 %" : (100 * share).toFixed(1) + " %";
+}
 
 // As many decimals as a thousandth of the range needs.
-function decimalsFor(low, high) { return Math.min(Math.max(0, Math.ceil(-Math.log10((high - low) / 1000 || 1))), 15); }
+function decimalsFor(low, high) {
+  return Math.min(Math.max(0, Math.ceil(-Math.log10((high - low) / 1000 || 1))), 15);
+}
 
 function ticks(low, high, count) {
   const span = high - low;
   if (!(span > 0) || !Number.isFinite(span)) return [low];
-  const rough = span / count, power = 10 ** Math.floor(Math.log10(rough));
+  const rough = span / count,
+    power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough * 0.999);
   const found = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * span && found.length < 50; i++) found.push(i * step);
@@ -58,7 +84,9 @@ function tickText(value, all) {
   return value.toFixed(Math.min(Math.max(0, -Math.floor(Math.log10(step) + 1e-9)), 15)).replace("-", "−");
 }
 
-function clamp(value, low, high) { return Math.min(Math.max(value, low), high); }
+function clamp(value, low, high) {
+  return Math.min(Math.max(value, low), high);
+}
 
 // Work that may wait for the next frame; asked for twice, it is done once.
 function later(work) {
@@ -66,7 +94,10 @@ function later(work) {
   return () => {
     if (waiting) return;
     waiting = true;
-    requestAnimationFrame(() => { waiting = false; work(); });
+    requestAnimationFrame(() => {
+      waiting = false;
+      work();
+    });
   };
 }
 
@@ -98,19 +129,30 @@ function axes(group, box, xs, ys, names) {
     group.append(svg("text", { x: box.left - 6, y: Y(v) + 4, class: "tick end", text: tickText(v, vertical) }));
   }
   const across = ticks(xs[0], xs[1], Math.max(2, (box.right - box.left) / 70));
-  for (const v of across) group.append(svg("text", { x: X(v), y: box.bottom + 16, class: "tick mid", text: tickText(v, across) }));
+  for (const v of across)
+    group.append(svg("text", { x: X(v), y: box.bottom + 16, class: "tick mid", text: tickText(v, across) }));
   group.append(svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }));
-  if (names && names[0]) group.append(svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "tick mid", text: shorten(names[0], 40) }));
+  if (names && names[0])
+    group.append(
+      svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "tick mid", text: shorten(names[0], 40) }),
+    );
   return { X, Y };
 }
 
-function shorten(text, width) { const letters = Array.from(text); return letters.length > width ? letters.slice(0, width - 1).join("") + "…" : text; }
+function shorten(text, width) {
+  const letters = Array.from(text);
+  return letters.length > width ? letters.slice(0, width - 1).join("") + "…" : text;
+}
 
-function path(points) { return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(2) + " " + y.toFixed(2)).join(""); }
+function path(points) {
+  return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(2) + " " + y.toFixed(2)).join("");
+}
 
 // A choice among the inputs. With very many, the browser's own list stays searchable by typing.
 function inputSelect(names, chosen, label, change) {
   const box = el("select", { "aria-label": label, onchange: () => change(Number(box.value)) });
-  names.forEach((name, m) => box.append(el("option", { value: m, text: shorten(name || "(no name)", 60), selected: m === chosen })));
+  names.forEach((name, m) =>
+    box.append(el("option", { value: m, text: shorten(name || "(no name)", 60), selected: m === chosen })),
+  );
   return box;
 }

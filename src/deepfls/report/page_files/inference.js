@@ -6,17 +6,29 @@ const TOLERANCE = 4 * Number.EPSILON; // rounding of an end point, relative to t
 // The ends of the type-reduced set by Newton sweeps on the residual, each end apart: no sort, and a heavy rule hides no
 // light one. An end stops when it no longer moves outwards.
 function endPoints(low, up, y, n) {
-  let numerator = 0, denominator = 0;
-  for (let p = 0; p < n; p++) { numerator += up[p] * y[p]; denominator += up[p]; }
-  let left = numerator / denominator, right = left;
+  let numerator = 0,
+    denominator = 0;
+  for (let p = 0; p < n; p++) {
+    numerator += up[p] * y[p];
+    denominator += up[p];
+  }
+  let left = numerator / denominator,
+    right = left;
   for (let sweep = 0; sweep < 2 * n + 4; sweep++) {
-    let leftResidual = 0, leftSum = 0, rightResidual = 0, rightSum = 0;
+    let leftResidual = 0,
+      leftSum = 0,
+      rightResidual = 0,
+      rightSum = 0;
     for (let p = 0; p < n; p++) {
-      const leftWeight = y[p] < left ? up[p] : low[p], rightWeight = y[p] > right ? up[p] : low[p];
-      leftResidual += leftWeight * (y[p] - left); leftSum += leftWeight;
-      rightResidual += rightWeight * (y[p] - right); rightSum += rightWeight;
+      const leftWeight = y[p] < left ? up[p] : low[p],
+        rightWeight = y[p] > right ? up[p] : low[p];
+      leftResidual += leftWeight * (y[p] - left);
+      leftSum += leftWeight;
+      rightResidual += rightWeight * (y[p] - right);
+      rightSum += rightWeight;
     }
-    const newLeft = left + leftResidual / leftSum, newRight = right + rightResidual / rightSum;
+    const newLeft = left + leftResidual / leftSum,
+      newRight = right + rightResidual / rightSum;
     const moved = newLeft < left || newRight > right;
     if (newLeft < left) left = newLeft;
     if (newRight > right) right = newRight;
@@ -26,8 +38,12 @@ function endPoints(low, up, y, n) {
 }
 
 function average(weights, y, n) {
-  let numerator = 0, denominator = 0;
-  for (let p = 0; p < n; p++) { numerator += weights[p] * y[p]; denominator += weights[p]; }
+  let numerator = 0,
+    denominator = 0;
+  for (let p = 0; p < n; p++) {
+    numerator += weights[p] * y[p];
+    denominator += weights[p];
+  }
   return numerator / denominator;
 }
 
@@ -56,25 +72,42 @@ class System {
   }
 
   // What input m at value v adds to the log-firing of rule p.
-  upperTerm(p, m, v) { const d = (v - this.centers[p * this.M + m]) / this.upperSigmas[p * this.M + m]; return -0.5 * this.share * d * d; }
-  lowerTerm(p, m, v) { const d = (v - this.centers[p * this.M + m]) / this.lowerSigmas[p * this.M + m]; return -0.5 * this.share * d * d; }
+  upperTerm(p, m, v) {
+    const d = (v - this.centers[p * this.M + m]) / this.upperSigmas[p * this.M + m];
+    return -0.5 * this.share * d * d;
+  }
+  lowerTerm(p, m, v) {
+    const d = (v - this.centers[p * this.M + m]) / this.lowerSigmas[p * this.M + m];
+    return -0.5 * this.share * d * d;
+  }
 
   // Grades of the set of rule p over input m, as they are drawn: the power of "htsk" comes after.
   grades(p, m, v) {
-    const i = p * this.M + m, up = (v - this.centers[i]) / this.upperSigmas[i], low = (v - this.centers[i]) / this.lowerSigmas[i];
-    const upper = Math.exp(-0.5 * up * up), lower = Math.exp((this.logHeights ? this.logHeights[i] : 0) - 0.5 * low * low);
+    const i = p * this.M + m,
+      up = (v - this.centers[i]) / this.upperSigmas[i],
+      low = (v - this.centers[i]) / this.lowerSigmas[i];
+    const upper = Math.exp(-0.5 * up * up),
+      lower = Math.exp((this.logHeights ? this.logHeights[i] : 0) - 0.5 * low * low);
     return [Math.min(lower, upper), upper];
   }
 
   // Log-firing and consequents at x.
   fire(x) {
-    const { P, M, K } = this, logLower = new Float64Array(P), logUpper = new Float64Array(P), says = new Float64Array(P * K);
+    const { P, M, K } = this,
+      logLower = new Float64Array(P),
+      logUpper = new Float64Array(P),
+      says = new Float64Array(P * K);
     for (let p = 0; p < P; p++) {
-      let upper = 0, lower = 0;
+      let upper = 0,
+        lower = 0;
       for (let m = 0; m < M; m++) {
-        const i = p * M + m, up = (x[m] - this.centers[i]) / this.upperSigmas[i];
+        const i = p * M + m,
+          up = (x[m] - this.centers[i]) / this.upperSigmas[i];
         upper += up * up;
-        if (this.interval) { const low = (x[m] - this.centers[i]) / this.lowerSigmas[i]; lower += low * low; }
+        if (this.interval) {
+          const low = (x[m] - this.centers[i]) / this.lowerSigmas[i];
+          lower += low * low;
+        }
       }
       logUpper[p] = -0.5 * this.share * upper;
       logLower[p] = this.interval ? Math.min(-0.5 * this.share * lower + this.logHeight[p], logUpper[p]) : logUpper[p];
@@ -89,9 +122,16 @@ class System {
 
   // Firing relative to the strongest rule.
   relative({ logLower, logUpper }) {
-    const { P } = this, low = new Float64Array(P), up = new Float64Array(P), own = new Float64Array(P);
-    let peak = -Infinity, lowerPeak = -Infinity;
-    for (let p = 0; p < P; p++) { peak = Math.max(peak, logUpper[p]); lowerPeak = Math.max(lowerPeak, logLower[p]); }
+    const { P } = this,
+      low = new Float64Array(P),
+      up = new Float64Array(P),
+      own = new Float64Array(P);
+    let peak = -Infinity,
+      lowerPeak = -Infinity;
+    for (let p = 0; p < P; p++) {
+      peak = Math.max(peak, logUpper[p]);
+      lowerPeak = Math.max(lowerPeak, logLower[p]);
+    }
     for (let p = 0; p < P; p++) {
       up[p] = Math.exp(Math.max(logUpper[p] - peak, FLOOR));
       low[p] = Math.exp(Math.max(logLower[p] - peak, FLOOR));
@@ -102,14 +142,23 @@ class System {
 
   // [y_left, y_right, y] of output k.
   reduce(firing, says, k) {
-    const { P, K } = this, y = new Float64Array(P);
+    const { P, K } = this,
+      y = new Float64Array(P);
     for (let p = 0; p < P; p++) y[p] = says[p * K + k];
-    if (!this.interval) { const crisp = average(firing.up, y, P); return [crisp, crisp, crisp]; }
+    if (!this.interval) {
+      const crisp = average(firing.up, y, P);
+      return [crisp, crisp, crisp];
+    }
     const [left, right] = endPoints(firing.low, firing.up, y, P);
     const method = this.data.type_reduction;
     if (method === "km") return [left, right, 0.5 * (left + right)];
     let crisp;
-    if (method === "nt") crisp = average(firing.low.map((f, p) => f + firing.up[p]), y, P);
+    if (method === "nt")
+      crisp = average(
+        firing.low.map((f, p) => f + firing.up[p]),
+        y,
+        P,
+      );
     else {
       const mix = this.data.mix ? this.data.mix[k] : 0.5;
       crisp = mix * average(firing.own, y, P) + (1 - mix) * average(firing.up, y, P);
@@ -119,7 +168,11 @@ class System {
 
   // What every rule weighs at y_left, at y_right and in y, for output k; each adds up to 1.
   weights(firing, says, k, left, right) {
-    const { P, K } = this, normalized = (w) => { const sum = w.reduce((a, b) => a + b, 0); return w.map((v) => v / sum); };
+    const { P, K } = this,
+      normalized = (w) => {
+        const sum = w.reduce((a, b) => a + b, 0);
+        return w.map((v) => v / sum);
+      };
     const upper = normalized(firing.up);
     if (!this.interval) return { left: upper, right: upper, crisp: upper, leftUpper: null, rightUpper: null };
     let slack = 0;
@@ -134,14 +187,17 @@ class System {
     if (method === "km") crisp = atLeft.map((w, p) => 0.5 * (w + atRight[p]));
     else if (method === "nt") crisp = normalized(firing.up.map((f, p) => f + firing.low[p]));
     else {
-      const mix = this.data.mix ? this.data.mix[k] : 0.5, lower = normalized(firing.own);
+      const mix = this.data.mix ? this.data.mix[k] : 0.5,
+        lower = normalized(firing.own);
       crisp = upper.map((w, p) => mix * lower[p] + (1 - mix) * w);
     }
     return { left: atLeft, right: atRight, crisp, leftUpper, rightUpper };
   }
 
   infer(x) {
-    const fired = this.fire(x), firing = this.relative(fired), outputs = [];
+    const fired = this.fire(x),
+      firing = this.relative(fired),
+      outputs = [];
     for (let k = 0; k < this.K; k++) {
       const [left, right, y] = this.reduce(firing, fired.says, k);
       outputs.push({ left, right, y });
@@ -151,10 +207,14 @@ class System {
 
   // Outputs [left, right, y] while some inputs vary from a fired point: only their terms are computed again.
   vary(x, fired, inputs, values, k) {
-    const { P, K, M } = this, logLower = Float64Array.from(fired.logLower), logUpper = Float64Array.from(fired.logUpper);
+    const { P, K, M } = this,
+      logLower = Float64Array.from(fired.logLower),
+      logUpper = Float64Array.from(fired.logUpper);
     const says = Float64Array.from(fired.says);
     for (let j = 0; j < inputs.length; j++) {
-      const m = inputs[j], v = values[j], delta = v - x[m];
+      const m = inputs[j],
+        v = values[j],
+        delta = v - x[m];
       for (let p = 0; p < P; p++) {
         logUpper[p] += this.upperTerm(p, m, v) - this.upperTerm(p, m, x[m]);
         if (this.interval) logLower[p] += this.lowerTerm(p, m, v) - this.lowerTerm(p, m, x[m]);
@@ -167,6 +227,8 @@ class System {
 }
 
 function softmax(scores) {
-  const peak = Math.max(...scores), odds = scores.map((s) => Math.exp(s - peak)), sum = odds.reduce((a, b) => a + b, 0);
+  const peak = Math.max(...scores),
+    odds = scores.map((s) => Math.exp(s - peak)),
+    sum = odds.reduce((a, b) => a + b, 0);
   return odds.map((o) => o / sum);
 }
