@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks import check_finite_table, check_one_row
 from deepfls.functional.karnik_mendel import karnik_mendel
 from deepfls.learner import FLSEstimator
 from deepfls.nn.systems import IT2FLS
@@ -187,6 +188,17 @@ class Snapshot:
             mix = 0.5 if self.mix is None else self.mix
             y = mix * average(own_peak) + (1.0 - mix) * average(upper)
         return Output(y_left, y_right, np.clip(y, y_left, y_right))
+
+
+def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
+    """One row (features,) of numbers for a fitted estimator, from a row of a frame, a list or a table of one row."""
+    row = check_one_row(name, x, estimator.system_.n_features)
+    if isinstance(row, np.ndarray):
+        # Numbers without names are taken in their order: nobody names the columns of a single row.
+        values = row.astype(np.float64)
+        check_finite_table(name, values)
+        return values[0]
+    return np.ascontiguousarray(estimator._validated_x(row, reset=False)[0])
 
 
 def _feature_names(estimator: FLSEstimator) -> tuple[str, ...]:

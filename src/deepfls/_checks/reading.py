@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 
 
-def check_one_row(name: str, x: Any) -> Any:
-    """Return a row as a table of one row; a table keeps its names."""
+def check_one_row(name: str, x: Any, n_features: int) -> Any:
+    """Return a row as a table of one row: a frame with its names, anything else as an array."""
     if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:  # a row of a data frame
-        return x.to_frame().T
-    if np.ndim(x) == 1:
-        return np.reshape(x, (1, -1))
-    shape = np.shape(x)
-    if len(shape) != 2 or shape[0] != 1:
-        raise ValueError(f"{name} must be one row of shape (features,) or (1, features), got {shape}.")
-    return x
+        x = x.to_frame().T
+    shape = (1, *np.shape(x)) if np.ndim(x) == 1 else np.shape(x)
+    if shape != (1, n_features):
+        raise ValueError(
+            f"{name} must be one row of shape (features,) or (1, features) with features={n_features}, got {np.shape(x)}."
+        )
+    return x if hasattr(x, "columns") or hasattr(x, "column_names") else np.reshape(np.asarray(x), shape)
 
 
 def check_classes_known(y: Any, classes: Any) -> None:

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_one_row
 from deepfls.explain import show
 from deepfls.explain.pushes import input_pushes
 from deepfls.explain.weights import rule_weights
 from deepfls.learner import FLSEstimator
-from deepfls.snapshot import Array, Output, Snapshot
+from deepfls.snapshot import Array, Output, Snapshot, one_row
 
 
 @dataclass(frozen=True)
@@ -96,23 +95,19 @@ class Explanation:
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
     """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
     s = Snapshot.of(estimator)
-    row = estimator._validated_x(check_one_row("x", x), reset=False)
-    start = (
-        reference_row(estimator, s)
-        if reference is None
-        else estimator._validated_x(check_one_row("reference", reference), reset=False)[0]
-    )
+    row = one_row(estimator, "x", x)[np.newaxis]
+    start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
     weights = rule_weights(s, row)
     consequents = s.rule_outputs(row)
     log_lower, log_upper = s.firing(row)
     contributions = Output(*(w[0] * consequents[0] for w in weights[:3]))
-    base, pushes, exact = input_pushes(s, row[0], np.asarray(start))
+    base, pushes, exact = input_pushes(s, row[0], start)
     return Explanation(
         feature_names=s.feature_names,
         output_names=s.output_names,
         classes=s.classes,
         x=row[0],
-        reference=np.asarray(start),
+        reference=start,
         lower=np.exp(log_lower[0]),
         upper=np.exp(log_upper[0]),
         consequents=consequents[0],

@@ -64,7 +64,7 @@ def _by_subsets(snapshot: Snapshot, x: Array, reference: Array, moved: Array) ->
             before = np.flatnonzero(subsets[:, m] == 0)
             steps = values[before | (1 << m)] - values[before]
             pushes.append(shares[sizes[before]] @ steps)
-        found.append(np.array(pushes).reshape(count, -1))
+        found.append(np.array(pushes).reshape(count, snapshot.n_outputs))
     return found
 
 

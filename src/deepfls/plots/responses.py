@@ -9,15 +9,12 @@ import numpy as np
 
 from deepfls.learner import FLSEstimator
 from deepfls.plots.canvas import COLORS, input_span, label, middle, new_axes, place_of, plain
-from deepfls.snapshot import Array, Snapshot
+from deepfls.snapshot import Array, Snapshot, one_row
 
 
 def _base(estimator: FLSEstimator, snapshot: Snapshot, at: Any) -> Array:
     """The row around which inputs vary: the one given, else the middle of the ranges."""
-    if at is None:
-        return middle(snapshot)
-    at = at if np.ndim(at) == 2 else np.reshape(at, (1, -1))
-    return np.asarray(estimator._validated_x(at, reset=False)[0])
+    return middle(snapshot) if at is None else one_row(estimator, "at", at)
 
 
 @dataclass

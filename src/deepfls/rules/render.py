@@ -40,11 +40,12 @@ class RuleSet(Protocol):
 
 
 class Clause(NamedTuple):
-    """One line of an IF part: the input, and what it is about."""
+    """One line of an IF part: the input, what it is about, and the same with the upper width alone, for tables."""
 
     feature: int
     word: str
     numbers: str
+    short: str
 
 
 def clauses(rules: RuleSet, rule: int, digits: int | None) -> list[Clause]:
@@ -58,7 +59,7 @@ def clauses(rules: RuleSet, rule: int, digits: int | None) -> list[Clause]:
         )
         width = f"±{upper}" if s.kind == "t1" or s.uncertainty == "h" else f"±{lower} to {upper}"
         height = f", height {number_text(math.exp(s.log_heights[rule, m]), digits)}" if "h" in s.uncertainty else ""
-        found.append(Clause(m, word, f"about {center} ({width}{height})"))
+        found.append(Clause(m, word, f"about {center} ({width}{height})", f"about {center} (±{upper})"))
     return found
 
 
@@ -217,7 +218,7 @@ def _plain_rule(rules: RuleSet, rule: int) -> dict[str, Any]:
                 "upper_sigma": float(s.upper_sigmas[rule, m]),
                 "height": math.exp(s.log_heights[rule, m]),
             }
-            for m, word, _ in clauses(rules, rule, 1)
+            for m, word, *_ in clauses(rules, rule, 1)
         ],
         "lower_firing_times": kept_height(rules, rule),
         "then": [
@@ -230,7 +231,7 @@ def _plain_rule(rules: RuleSet, rule: int) -> dict[str, Any]:
 def _conditions(rules: RuleSet, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
     """The first sets of a rule as (name, word, numbers), and how many follow."""
     found = clauses(rules, rule, digits)
-    shown = [(shortened(rules.snapshot.feature_names[c.feature]), c.word, c.numbers) for c in found[:_SETS_SHOWN]]
+    shown = [(shortened(rules.snapshot.feature_names[c.feature]), c.word, c.short) for c in found[:_SETS_SHOWN]]
     if len(found) > _SETS_SHOWN:
         shown.append((f"and {len(found) - _SETS_SHOWN:,} more", "", ""))
     return shown or [("anything", "", "")]

@@ -114,11 +114,15 @@ class Rules:
         """The share of a rule in percent, empty where it is not known."""
         return "" if self.shares is None else share_text(float(self.shares[rule]))
 
+    def to_table(self, digits: int | None = 4) -> Any:
+        """A table of rich, for terminals."""
+        return render.as_table(self, digits)
+
     def __str__(self) -> str:
         return render.as_text(self, 4)
 
     def __rich__(self) -> Any:
-        return render.as_table(self, 4)
+        return self.to_table()
 
     def _repr_html_(self) -> str:
         return render.as_html(self, 4)
