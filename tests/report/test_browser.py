@@ -150,8 +150,9 @@ def test_rows_of_the_data_can_be_called_up(open_page: OpenPage) -> None:
     first = page.evaluate("deepfls.x()")
     row = int(np.flatnonzero((first == X).all(axis=1))[0])
     assert page.is_visible("i.truth")
-    assert page.inner_text("#sample-words").startswith("true: ")
-    assert float(page.inner_text("#sample-words").split(" ")[1]) == pytest.approx(Y[row, 0], rel=1e-4)
+    words = page.inner_text("#sample-words")
+    assert words.startswith(f"row {row + 1} of the data, true: ")
+    assert float(words.rsplit(" ", 1)[1]) == pytest.approx(Y[row, 0], rel=1e-4)
     page.click("#previous")
     assert page.evaluate("deepfls.x()") != first
 

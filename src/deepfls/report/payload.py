@@ -130,6 +130,7 @@ def _data(s: Snapshot, x: Array, y: Any) -> dict[str, Any]:
         },
         "metrics": [] if truth is None else _measures(s, x, truth),
         "sample": x[chosen].tolist(),
+        "places": (chosen + 1).tolist(),
         "truth": None if truth is None else [[_plain(v) for v in row] for row in truth[chosen].tolist()],
     }
 

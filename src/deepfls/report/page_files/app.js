@@ -47,11 +47,10 @@ class App {
     if (this.data.inputs.constant[m]) return 0;
     let least = Infinity,
       largest = -Infinity;
-    for (let i = 0; i <= 6; i++) {
-      const y = this.system.vary(this.x, this.now, [m], [low[m] + (i / 6) * (high[m] - low[m])], this.output)[2];
+    this.system.sweep(this.x, this.now, [m], [evenly(low[m], high[m], 7)], this.output, (i, j, left, right, y) => {
       least = Math.min(least, y);
       largest = Math.max(largest, y);
-    }
+    });
     return largest - least;
   }
 
@@ -114,14 +113,16 @@ class App {
     this.words();
   }
 
+  // Which row of the data is shown, and what is true there.
   words() {
-    const { sample, data } = this,
-      row = byId("sample-words");
-    const actual =
-      sample !== null && data.data.truth
-        ? data.data.truth[sample].map((v) => (typeof v === "number" ? number(v) : String(v))).join(", ")
-        : null;
-    write(row, actual === null ? "" : `true: ${actual}`);
+    const { sample } = this;
+    const { data } = this.data;
+    if (sample === null) {
+      write(byId("sample-words"), "");
+      return;
+    }
+    const values = data.truth ? data.truth[sample].map((v) => (typeof v === "number" ? number(v) : v)).join(", ") : null;
+    write(byId("sample-words"), `row ${data.places[sample]} of the data${values === null ? "" : `, true: ${values}`}`);
   }
 }
 

@@ -120,31 +120,36 @@ class System {
     return { logLower, logUpper, says };
   }
 
-  // Firing relative to the strongest rule.
-  relative({ logLower, logUpper }) {
-    const { P } = this,
-      low = new Float64Array(P),
-      up = new Float64Array(P),
-      own = new Float64Array(P);
-    let peak = -Infinity,
-      lowerPeak = -Infinity;
+  // Firing relative to the strongest rule, into the arrays given or new ones.
+  relative({ logLower, logUpper }, into = null) {
+    const { P } = this;
+    const { low, up, own } = into || { low: new Float64Array(P), up: new Float64Array(P), own: new Float64Array(P) };
+    const twoPeaks = this.interval && (this.data.type_reduction === "bmm" || this.data.type_reduction === "sm");
+    let peak = -Infinity;
+    let lowerPeak = -Infinity;
     for (let p = 0; p < P; p++) {
       peak = Math.max(peak, logUpper[p]);
       lowerPeak = Math.max(lowerPeak, logLower[p]);
     }
     for (let p = 0; p < P; p++) {
       up[p] = Math.exp(Math.max(logUpper[p] - peak, FLOOR));
-      low[p] = Math.exp(Math.max(logLower[p] - peak, FLOOR));
-      own[p] = Math.exp(logLower[p] - lowerPeak); // relative to the strongest lower firing
+      low[p] = this.interval ? Math.exp(Math.max(logLower[p] - peak, FLOOR)) : up[p];
+      if (twoPeaks) own[p] = Math.exp(logLower[p] - lowerPeak); // relative to the strongest lower firing
     }
     return { low, up, own };
   }
 
   // [y_left, y_right, y] of output k.
   reduce(firing, says, k) {
-    const { P, K } = this,
-      y = new Float64Array(P);
+    const { P, K } = this;
+    const y = new Float64Array(P);
     for (let p = 0; p < P; p++) y[p] = says[p * K + k];
+    return this.reduceOne(firing, y, k);
+  }
+
+  // The same from what the rules say of that output alone.
+  reduceOne(firing, y, k) {
+    const { P } = this;
     if (!this.interval) {
       const crisp = average(firing.up, y, P);
       return [crisp, crisp, crisp];
@@ -153,13 +158,16 @@ class System {
     const method = this.data.type_reduction;
     if (method === "km") return [left, right, 0.5 * (left + right)];
     let crisp;
-    if (method === "nt")
-      crisp = average(
-        firing.low.map((f, p) => f + firing.up[p]),
-        y,
-        P,
-      );
-    else {
+    if (method === "nt") {
+      let numerator = 0;
+      let denominator = 0;
+      for (let p = 0; p < P; p++) {
+        const weight = firing.low[p] + firing.up[p];
+        numerator += weight * y[p];
+        denominator += weight;
+      }
+      crisp = numerator / denominator;
+    } else {
       const mix = this.data.mix ? this.data.mix[k] : 0.5;
       crisp = mix * average(firing.own, y, P) + (1 - mix) * average(firing.up, y, P);
     }
@@ -205,24 +213,54 @@ class System {
     return { ...fired, firing, outputs };
   }
 
-  // Outputs [left, right, y] while some inputs vary from a fired point: only their terms are computed again.
-  vary(x, fired, inputs, values, k) {
-    const { P, K, M } = this,
-      logLower = Float64Array.from(fired.logLower),
-      logUpper = Float64Array.from(fired.logUpper);
-    const says = Float64Array.from(fired.says);
-    for (let j = 0; j < inputs.length; j++) {
-      const m = inputs[j],
-        v = values[j],
-        delta = v - x[m];
-      for (let p = 0; p < P; p++) {
-        logUpper[p] += this.upperTerm(p, m, v) - this.upperTerm(p, m, x[m]);
-        if (this.interval) logLower[p] += this.lowerTerm(p, m, v) - this.lowerTerm(p, m, x[m]);
-        if (this.slopes) says[p * K + k] += this.slopes[(p * K + k) * M + m] * delta;
+  // What an input at each of some values adds to log-firing and consequents, beyond what it adds at x: one row per value.
+  shifts(x, m, values, k) {
+    const { P, K, M } = this;
+    const n = values.length * P;
+    const lower = new Float64Array(n);
+    const upper = new Float64Array(n);
+    const says = new Float64Array(n);
+    for (let i = 0, at = 0; i < values.length; i++) {
+      for (let p = 0; p < P; p++, at++) {
+        upper[at] = this.upperTerm(p, m, values[i]) - this.upperTerm(p, m, x[m]);
+        if (this.interval) lower[at] = this.lowerTerm(p, m, values[i]) - this.lowerTerm(p, m, x[m]);
+        if (this.slopes) says[at] = this.slopes[(p * K + k) * M + m] * (values[i] - x[m]);
       }
     }
-    for (let p = 0; p < P; p++) logLower[p] = this.interval ? Math.min(logLower[p], logUpper[p]) : logUpper[p];
-    return this.reduce(this.relative({ logLower, logUpper }), says, k);
+    return { lower, upper, says };
+  }
+
+  // Outputs of k while one input or two vary from a fired point: visit(i, j, left, right, y) for every pair of values. Only
+  // the terms that change are computed, into the same few arrays: a surface is thousands of inferences.
+  sweep(x, fired, inputs, values, k, visit) {
+    const { P, K } = this;
+    const first = this.shifts(x, inputs[0], values[0], k);
+    const second = inputs.length > 1 ? this.shifts(x, inputs[1], values[1], k) : null;
+    const scratch = {
+      logLower: new Float64Array(P),
+      logUpper: new Float64Array(P),
+      low: new Float64Array(P),
+      up: new Float64Array(P),
+      own: new Float64Array(P),
+      y: new Float64Array(P),
+    };
+    const { logLower, logUpper, y } = scratch;
+    for (let j = 0; j < (second ? values[1].length : 1); j++) {
+      for (let i = 0; i < values[0].length; i++) {
+        for (let p = 0; p < P; p++) {
+          const a = i * P + p;
+          const b = j * P + p;
+          logUpper[p] = fired.logUpper[p] + first.upper[a] + (second ? second.upper[b] : 0);
+          logLower[p] = this.interval
+            ? Math.min(fired.logLower[p] + first.lower[a] + (second ? second.lower[b] : 0), logUpper[p])
+            : logUpper[p];
+          y[p] = fired.says[p * K + k] + first.says[a] + (second ? second.says[b] : 0);
+        }
+        this.relative(scratch, scratch);
+        const [left, right, crisp] = this.reduceOne(scratch, y, k);
+        visit(i, j, left, right, crisp);
+      }
+    }
   }
 }
 

@@ -15,6 +15,10 @@ const SHADES = [
   [253, 231, 37],
 ];
 
+function evenly(low, high, count) {
+  return Array.from({ length: count }, (_, i) => low + (i / (count - 1)) * (high - low));
+}
+
 function shade(share) {
   const at = clamp(share, 0, 1) * (SHADES.length - 1),
     i = Math.min(Math.floor(at), SHADES.length - 2),
@@ -77,14 +81,13 @@ class ResponsePanel {
       lefts = [],
       rights = [],
       ys = [];
-    for (let i = 0; i < CURVE; i++) {
-      const v = low[m] + (i / (CURVE - 1)) * (high[m] - low[m]),
-        [left, right, y] = app.system.vary(app.x, app.now, [m], [v], k);
-      xs.push(v);
+    const grid = evenly(low[m], high[m], CURVE);
+    app.system.sweep(app.x, app.now, [m], [grid], k, (i, _, left, right, y) => {
+      xs.push(grid[i]);
       lefts.push(left);
       rights.push(right);
       ys.push(y);
-    }
+    });
     const here = app.now.outputs[k];
     document.querySelectorAll(".output-name").forEach((node) => write(node, app.data.outputs.names[k]));
     let bottom = Math.min(here.left, ...lefts),
@@ -108,6 +111,11 @@ class ResponsePanel {
   }
 
   buildSurface() {
+    this.inView = true;
+    new IntersectionObserver((entries) => {
+      this.inView = entries[entries.length - 1].isIntersecting;
+      if (this.inView && this.stale) this.surface();
+    }).observe(this.surfaceHost);
     const { app } = this,
       { names } = app.data.inputs;
     const choose = (place) => (m) => {
@@ -156,24 +164,23 @@ class ResponsePanel {
   }
 
   surface() {
-    const { app, pair } = this,
-      { low, high, names } = app.data.inputs,
-      k = app.output,
-      values = new Float64Array(GRID * GRID);
-    const at = (m, i) => low[m] + (i / (GRID - 1)) * (high[m] - low[m]),
-      same = pair[0] === pair[1];
-    let least = Infinity,
-      largest = -Infinity;
-    for (let j = 0; j < GRID; j++) {
-      for (let i = 0; i < GRID; i++) {
-        const inputs = same ? [pair[0]] : pair,
-          point = same ? [at(pair[0], i)] : [at(pair[0], i), at(pair[1], j)];
-        const y = app.system.vary(app.x, app.now, inputs, point, k)[2];
-        values[(GRID - 1 - j) * GRID + i] = y;
-        least = Math.min(least, y);
-        largest = Math.max(largest, y);
-      }
-    }
+    const { app, pair } = this;
+    const { low, high, names } = app.data.inputs;
+    const k = app.output;
+    // Out of sight it need not follow; it is drawn when it comes into view.
+    this.stale = !this.inView;
+    if (this.stale) return;
+    const values = new Float64Array(GRID * GRID);
+    let least = Infinity;
+    let largest = -Infinity;
+    const same = pair[0] === pair[1];
+    const grids = pair.map((m) => evenly(low[m], high[m], GRID));
+    app.system.sweep(app.x, app.now, same ? [pair[0]] : pair, grids, k, (i, j, left, right, y) => {
+      if (same) for (let row = 0; row < GRID; row++) values[row * GRID + i] = y;
+      else values[(GRID - 1 - j) * GRID + i] = y;
+      least = Math.min(least, y);
+      largest = Math.max(largest, y);
+    });
     const context = this.canvas.getContext("2d"),
       image = context.createImageData(GRID, GRID);
     values.forEach((y, place) => {
