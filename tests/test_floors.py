@@ -13,10 +13,10 @@ PACKAGE = Path(deepfls.__file__).parent
 
 # Bottom to top. A file imports only from entries listed before its own; an entry that is a folder orders its own files.
 ORDER = [
-    "_checks.reading",
     "_checks.settings",
     "_checks.tensors",
     "_checks.tables",
+    "_checks.reading",
     "_checks",
     "functional.memberships",
     "functional.firing",

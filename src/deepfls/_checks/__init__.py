@@ -4,7 +4,7 @@ Checks are called at public doors. Those that only look at Python values, shapes
 training step; those that read tensor values carry ``values`` in their name and never do.
 """
 
-from deepfls._checks.reading import check_classes_known, check_one_row, check_targets_have_rows
+from deepfls._checks.reading import check_classes_known, check_one_row, check_targets_have_rows, check_targets_of
 from deepfls._checks.settings import (
     check_count,
     check_device,
@@ -72,6 +72,7 @@ __all__ = [
     "check_same_length",
     "check_targets_given",
     "check_targets_have_rows",
+    "check_targets_of",
     "check_tensor",
     "check_unchanged",
     "did_you_mean",

@@ -71,18 +71,42 @@ def _by_subsets(snapshot: Snapshot, x: Array, reference: Array, moved: Array) ->
 def _by_orders(snapshot: Snapshot, x: Array, reference: Array, moved: Array, random_state: int) -> list[Array]:
     random = np.random.default_rng(random_state)
     n_pairs = max(1, _ROWS // (2 * len(moved)))
+    first, last = (_fired(snapshot, row) for row in (reference, x))
+    steps = _input_terms(snapshot, x, moved) - _input_terms(snapshot, reference, moved)
     totals = [np.zeros((len(moved), snapshot.n_outputs)) for _ in Output._fields]
     for _ in range(n_pairs):
         order = random.permutation(len(moved))
         for sequence in (order, order[::-1]):
-            # Row k has the first k inputs of the sequence moved.
-            rows = np.repeat(reference[np.newaxis], len(moved) + 1, axis=0)
-            places = np.empty(len(moved), dtype=int)
-            places[sequence] = np.arange(len(moved))
-            rows[:, moved] = np.where(np.arange(len(moved) + 1)[:, np.newaxis] > places, x[moved], reference[moved])
-            for total, values in zip(totals, _outputs(snapshot, rows), strict=True):
+            # Row k has the first k inputs of the sequence moved: a sum that grows by one term, not k terms each time.
+            rows = np.concatenate([first, first + np.cumsum(steps[sequence], axis=0)])
+            rows[-1] = last[0]  # as it is, without the rounding of the sum
+            for total, values in zip(totals, _reduced(snapshot, rows), strict=True):
                 total[sequence] += np.diff(values, axis=0)
     return [total / (2 * n_pairs) for total in totals]
+
+
+def _fired(snapshot: Snapshot, row: Array) -> Array:
+    """Lower log-firing, upper log-firing and consequents of a row, side by side, (1, rules * (2 + outputs))."""
+    log_lower, log_upper = snapshot.firing(row[np.newaxis])
+    return np.concatenate([log_lower, log_upper, snapshot.rule_outputs(row[np.newaxis]).reshape(1, -1)], axis=1)
+
+
+def _input_terms(snapshot: Snapshot, row: Array, inputs: Array) -> Array:
+    """What each of some inputs adds to these, (inputs, rules * (2 + outputs))."""
+    s, values = snapshot, row[inputs]
+    exponent = -0.5 if s.tnorm == "product" else -0.5 / s.n_features
+    lower, upper = (
+        exponent * np.square((values - s.centers[:, inputs]) / sigmas[:, inputs]).T
+        for sigmas in (s.lower_sigmas, s.upper_sigmas)
+    )
+    says = (s.slopes[:, :, inputs] * values).transpose(2, 0, 1).reshape(len(inputs), -1)
+    return np.concatenate([lower, upper, says], axis=1)
+
+
+def _reduced(snapshot: Snapshot, rows: Array) -> Output:
+    n = snapshot.n_rules
+    lower, upper, says = rows[:, :n], rows[:, n : 2 * n], rows[:, 2 * n :].reshape(len(rows), n, -1)
+    return snapshot.reduced(np.minimum(lower, upper), np.ascontiguousarray(upper), np.ascontiguousarray(says))
 
 
 def _outputs(snapshot: Snapshot, rows: Array) -> Output:

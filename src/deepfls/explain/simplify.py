@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._checks import check_classes_known, check_finite_table, check_number, check_number_targets, check_same_length
+from deepfls._checks import check_classes_known, check_number, check_same_length, check_targets_of
 from deepfls.explain.fewer import fill_system, kept, merged, refitted, scaled_snapshot
 from deepfls.learner import FLSEstimator
 from deepfls.rules.ruleset import outputs_of, shares_of
@@ -89,9 +89,10 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
     s = scaled_snapshot(estimator)
     x = estimator._validated_x(X, reset=False)
     check_same_length(x, y)
+    y = np.asarray(y) if s.classes is not None else check_targets_of(y, len(x), s.n_outputs)
     rows = np.random.default_rng(0).permutation(len(x))[:_ROWS]
     z = estimator.x_scaling_.apply(x[rows])
-    task = _Task.of(estimator, s, z, np.asarray(y)[rows])
+    task = _Task.of(estimator, s, z, y[rows])
     numbers = [str(rule + 1) for rule in range(s.n_rules)]
     before = task.error(s)
     steps: list[Step] = []
@@ -133,9 +134,7 @@ class _Task(NamedTuple):
             # Fitted to its own scores: the classes say nothing of their size.
             truth = (y[:, np.newaxis] == s.classes).astype(np.float64)
             return cls("RMSE of the probabilities", 1.0, truth, outputs_of(s, z), z, True)
-        numbers = check_number_targets(y)
-        check_finite_table("y", numbers)
-        truth = estimator.y_scaling_.apply(numbers.reshape(len(z), -1))
+        truth = estimator.y_scaling_.apply(y)
         single = s.n_outputs == 1
         unit = float(estimator.y_scaling_.scale[0]) if single else 1.0
         return cls("RMSE" if single else "RMSE in standard deviations of the targets", unit, truth, truth, z, False)

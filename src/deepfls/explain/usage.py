@@ -10,7 +10,7 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls import metrics
-from deepfls._checks import check_number_targets, check_same_length
+from deepfls._checks import check_same_length, check_targets_of
 from deepfls.explain import show
 from deepfls.explain.weights import rule_weights
 from deepfls.learner import FLSEstimator
@@ -25,6 +25,8 @@ _OVERLAP = 0.8
 _SAME = 0.1
 # Rows used where every rule meets every other, and where columns are shuffled.
 _ROWS = 5_000
+# With very many inputs fewer rows, as many as keep the table this large.
+_NUMBERS, _FEWEST = 2_000_000, 500
 
 
 class RulePair(NamedTuple):
@@ -117,11 +119,13 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
     x = estimator._validated_x(X, reset=False)
     if y is not None:
         check_same_length(x, y)
+        y = np.asarray(y) if s.classes is not None else check_targets_of(y, len(x), s.n_outputs)
     weights = [rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
     largest = np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
     leading = np.concatenate([part.mean(axis=2).argmax(axis=1) for part in weights])
-    sample = check_random_state(random_state).permutation(len(x))[:_ROWS]
-    truth = None if y is None else np.asarray(y)[sample]
+    n_sample = min(_ROWS, max(_FEWEST, _NUMBERS // s.n_features))
+    sample = check_random_state(random_state).permutation(len(x))[:n_sample]
+    truth = None if y is None else y[sample]
     measure, permutation = permutation_ranks(s, x[sample], truth, check_random_state(random_state))
     return DataExplanation(
         feature_names=s.feature_names,
@@ -176,7 +180,7 @@ def permutation_ranks(s: Snapshot, x: Array, y: Array | None, random: np.random.
         if s.classes is not None:
             odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             return metrics.log_loss(y, odds / odds.sum(axis=1, keepdims=True), s.classes)
-        return metrics.rmse(check_number_targets(y).reshape(len(x), -1) / spread, outputs / spread)
+        return metrics.rmse(y / spread, outputs / spread)
 
     start = error(before)
     order = random.permutation(len(x))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from deepfls import metrics
-from deepfls._checks import check_number_targets, check_same_length
+from deepfls._checks import check_same_length, check_targets_of
 from deepfls.explain.point import reference_row
 from deepfls.learner import FLSEstimator
 from deepfls.plots.canvas import input_span
@@ -119,7 +119,7 @@ def _data(s: Snapshot, x: Array, y: Any) -> dict[str, Any]:
     truth = None
     if y is not None:
         check_same_length(x, y)
-        truth = (np.asarray(y) if s.classes is not None else check_number_targets(y)).reshape(len(x), -1)
+        truth = np.asarray(y).reshape(-1, 1) if s.classes is not None else check_targets_of(y, len(x), s.n_outputs)
     return {
         "rows": len(x),
         "summary": {

@@ -11,10 +11,10 @@ from deepfls import metrics
 from deepfls._checks import (
     check_count,
     check_number,
-    check_number_targets,
     check_option,
     check_same_length,
     check_targets_have_rows,
+    check_targets_of,
 )
 from deepfls.learner import FLSEstimator
 from deepfls.rules import render
@@ -182,11 +182,11 @@ def _effect(
     change = float(np.sqrt(np.mean(np.square(after - before))))
     if y is None:
         return DropEffect(count, total, "", np.nan, np.nan, change)
-    check_same_length(x, y)
     if full.classes is not None:
+        check_same_length(x, y)
         old, new = (metrics.accuracy(y, full.classes[logits.argmax(axis=1)]) for logits in (before, after))
         return DropEffect(count, total, "accuracy", old, new, change)
-    truth = check_number_targets(y).reshape(len(x), -1)
+    truth = check_targets_of(y, len(x), full.n_outputs)
     return DropEffect(count, total, "RMSE", metrics.rmse(truth, before), metrics.rmse(truth, after), change)
 
 

@@ -1,5 +1,7 @@
 // The outputs: a gauge with the type-reduced set for each, and the Karnik-Mendel switch points of the chosen one.
 
+const STEMS = 80; // rules drawn in the switch view: those that weigh most
+
 class OutputPanel {
   constructor(app) {
     this.app = app;
@@ -110,12 +112,12 @@ class OutputPanel {
         rules: [],
       };
       strip.group = svg("g", null, strip.shade, strip.base, strip.line);
-      for (let p = 0; p < P; p++) {
+      for (let place = 0; place < Math.min(P, STEMS); place++) {
         const rule = {
           bar: svg("line", { class: "interval" }),
           stem: svg("line", { class: "stem" }),
           dot: svg("circle", { class: "dot" }),
-          tag: svg("text", { class: "tag", text: String(p + 1) }),
+          tag: svg("text", { class: "tag" }),
           title: svg("title"),
         };
         strip.group.append(svg("g", null, rule.title, rule.bar, rule.stem, rule.dot, rule.tag));
@@ -153,6 +155,9 @@ class OutputPanel {
     this.axis.replaceChildren(
       ...inside.map((v) => svg("text", { x: X(v), y: view.height - 6, class: "tick mid", text: tickText(v, across) })),
     );
+    let shown = says.map((_, p) => p);
+    if (P > STEMS) shown = shown.sort((a, b) => weights.crisp[b] - weights.crisp[a]).slice(0, STEMS);
+    view.root.setAttribute("aria-label", "What the rules say and weigh; the sentence below tells the switch points");
     this.strips.forEach((strip, place) => {
       const bottom = (place + 1) * height - 2,
         tall = height - 46,
@@ -178,7 +183,8 @@ class OutputPanel {
         class: roomy ? "tick strong" : "tick strong end",
       });
       write(strip.label, strip.end === "crisp" ? `y = ${app.figure(end, k)}` : `y ${strip.end} = ${app.figure(end, k)}`);
-      strip.rules.forEach((rule, p) => {
+      strip.rules.forEach((rule, at) => {
+        const p = shown[at];
         const weight = beyond ? (beyond[p] ? up[p] : low[p]) : up[p],
           x = X(says[p]),
           off = says[p] < from || says[p] > to;
@@ -187,7 +193,7 @@ class OutputPanel {
         set(rule.dot, { cx: x, cy: H(weight), r: off ? 2 : 4, class: beyond && beyond[p] ? "dot upper" : "dot" });
         // Numbers of the rules that count; those of the others would cover each other.
         const tagged = !off && weights.crisp[p] > 0.04;
-        rule.tag.setAttribute("visibility", tagged ? "visible" : "hidden");
+        write(rule.tag, tagged ? String(p + 1) : "");
         if (tagged) set(rule.tag, { x, y: Math.min(H(weight), H(up[p])) - 7 });
         write(
           rule.title,
