@@ -6,7 +6,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format figures clean
+.PHONY: demo test lint format figures browser clean
 
 # torch first and by itself: with the exact pin pip can take a build without CUDA, and nothing after it asks for another.
 .venv/installed: pyproject.toml constraints.txt Makefile
@@ -35,6 +35,15 @@ figures: .venv/installed
 	$(BIN)/python docs/figures/footprint.py
 	$(BIN)/python docs/figures/training_time.py
 	$(BIN)/python docs/figures/intervals.py
+	$(BIN)/python docs/figures/explorer.py
+
+# Debian's chromium, for the tests of the report's page; where it cannot be installed they are skipped and say why.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	{ command -v apt-get >/dev/null && test "$$(id -u)" = 0 && \
+	  { apt-get install -y --no-install-recommends chromium >/dev/null 2>&1 || \
+	    { apt-get update >/dev/null && apt-get install -y --no-install-recommends chromium >/dev/null; }; }; } || \
+	echo "No chromium, and no root with apt-get to install it: the tests of the report's page will be skipped."
 
 clean:
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -14,13 +14,14 @@ import torch
 
 from deepfls.calibration import Calibration
 from deepfls.data.scaling import Scaling
+from deepfls.nn.systems import IT2FLS, T1FLS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Before the names of the arrays of a model inside another, which gives its intervals.
 _INTERVAL_MODEL = "interval_model."
 # What a fitted estimator knows about its training data, beside the scaling.
-_SUMMARY = ("input_range", "rule_shares")
+_SUMMARY = ("input_range", "rule_shares", "initial_sets")
 
 
 def of(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
@@ -74,7 +75,11 @@ def restore(estimator: Any, description: dict[str, Any], arrays: dict[str, Array
     for name, n_columns in (("x_scaling", system.n_features), ("y_scaling", estimator._n_scaled_targets(system))):
         parts = [_shaped(arrays, f"{name}.{part}", (n_columns,)) for part in ("shift", "scale")]
         setattr(estimator, f"{name}_", Scaling(*parts))
-    for name, shape in (("input_range", (2, system.n_features)), ("rule_shares", (system.n_rules,))):
+    for name, shape in (
+        ("input_range", (2, system.n_features)),
+        ("rule_shares", (system.n_rules,)),
+        ("initial_sets", (4, system.n_rules, system.n_features)),
+    ):
         if f"data.{name}" in arrays:  # files of the first versions have none
             setattr(estimator, f"{name}_", _shaped(arrays, f"data.{name}", shape))
     estimator.interval_model_ = _interval_model(estimator, description.get("interval_model"), arrays)
@@ -129,6 +134,16 @@ def _calibration(estimator: Any, description: dict[str, Any] | None, arrays: dic
     if calibration.scale is not None and calibration.scale.shape not in terms:
         raise ValueError(f"calibration.scale has the shape {calibration.scale.shape}")
     return calibration
+
+
+def sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
+    """Centers, lower widths, upper widths and heights of the sets in the units of the data, (4, rules, features)."""
+    lower, upper = (system.lower_sigmas, system.upper_sigmas) if isinstance(system, IT2FLS) else (system.sigmas,) * 2
+    heights = system.heights if isinstance(system, IT2FLS) else torch.ones_like(system.centers)
+    centers, lower, upper, heights = (
+        value.detach().cpu().double().numpy() for value in (system.centers, lower, upper, heights)
+    )
+    return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
 
 
 def _shaped(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Array:

@@ -107,6 +107,8 @@ _SETTINGS = """
         Scores of the rows held out for calibration; None without ``coverage``.
     interval_model_ : FLSRegressor, FLSClassifier or None
         With ``refit`` the model that was trained without the rows held out, from which calibrated intervals come.
+    initial_sets_ : ndarray, shape (4, rules, features)
+        Centers, lower widths, upper widths and heights of the sets that training began with, in the units of the data.
     x_scaling_, y_scaling_ : Scaling
         The affine maps between the units of the data and those of the system.
 """

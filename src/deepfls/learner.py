@@ -29,6 +29,7 @@ from deepfls._checks import (
 from deepfls.calibration import Calibration
 from deepfls.data.arrays import Samples, weighted_samples
 from deepfls.data.scaling import Scaling
+from deepfls.doors import ReadingDoors
 from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -54,7 +55,7 @@ class FiringStrengths(NamedTuple):
     upper: Array
 
 
-class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FLSEstimator(ReadingDoors, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base of FLSRegressor and FLSClassifier, which document the settings."""
 
     system_: T1FLS | IT2FLS
@@ -65,6 +66,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     rule_shares_: Array
     calibration_: Calibration | None
     interval_model_: FLSEstimator | None
+    initial_sets_: Array
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
@@ -232,6 +234,7 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
                     sample_weight=rows.weight,
                     random_state=random,
                 )
+            self.initial_sets_ = estimator_state.sets_of(system, x_scaling)
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         with contextlib.ExitStack() as stack:
             bar = stack.enter_context(TrainingBar(config.epochs, len(rows))) if self.verbose else None
@@ -252,7 +255,8 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         fitted = fit_source(self, source, classes=classes, checkpoints=checkpoints)
         self.n_features_in_ = len(source.layout.features)
         self.feature_names_in_ = np.array(source.layout.input_names, dtype=object)
-        self.calibration_ = self.interval_model_ = None  # of an earlier fit to arrays
+        self.calibration_ = self.interval_model_ = None  # of an earlier fit to arrays, as is the next
+        self.__dict__.pop("initial_sets_", None)
         self.table_ = source.layout.as_dict()  # commands find the columns of a table by it
         return fitted
 
