@@ -4,6 +4,14 @@ Checks are called at public doors. Those that only look at Python values, shapes
 training step; those that read tensor values carry ``values`` in their name and never do.
 """
 
+from deepfls._checks.export import (
+    check_export_size,
+    check_exported,
+    check_holdable,
+    check_identifier,
+    check_margin,
+    refuse_form,
+)
 from deepfls._checks.settings import (
     check_count,
     check_device,
@@ -52,10 +60,15 @@ __all__ = [
     "check_device",
     "check_enumerable",
     "check_equal_values",
+    "check_export_size",
+    "check_exported",
     "check_finite_table",
     "check_firing_values",
+    "check_holdable",
+    "check_identifier",
     "check_loss_values",
     "check_magnitude_values",
+    "check_margin",
     "check_mix",
     "check_number",
     "check_number_or_auto",
@@ -72,4 +85,5 @@ __all__ = [
     "check_unchanged",
     "did_you_mean",
     "name_text_columns",
+    "refuse_form",
 ]

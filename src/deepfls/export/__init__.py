@@ -1,0 +1,4 @@
+"""Trained systems in the languages of other places: C for microcontrollers, ONNX, FuzzyLite's FLL, MATLAB's .fis.
+
+Everything is made from a :class:`deepfls.snapshot.Snapshot`, the system in the units of the data.
+"""
