@@ -9,7 +9,9 @@ from deepfls._checks.export import (
     check_exported,
     check_holdable,
     check_identifier,
+    check_installed,
     check_margin,
+    check_rows,
     refuse_form,
 )
 from deepfls._checks.settings import (
@@ -66,6 +68,7 @@ __all__ = [
     "check_firing_values",
     "check_holdable",
     "check_identifier",
+    "check_installed",
     "check_loss_values",
     "check_magnitude_values",
     "check_margin",
@@ -78,6 +81,7 @@ __all__ = [
     "check_order_values",
     "check_paired_arrays",
     "check_range_values",
+    "check_rows",
     "check_rule_tensors",
     "check_same_length",
     "check_targets_given",

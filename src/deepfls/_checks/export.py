@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks.settings import check_count, check_number
+from deepfls._checks.tables import check_finite_table
 
 
 def check_identifier(name: str, value: Any, longest: int = 40) -> str:
@@ -66,3 +68,19 @@ def check_exported(target: str, errors: Sequence[float], limit: float) -> None:
     worst = max(errors, default=0.0)
     if not worst <= limit:
         raise ValueError(f"{target} must agree with the estimator to {limit:g} of the output's spread, got {worst:.3g}.")
+
+
+def check_installed(what: str, packages: Sequence[str], extra: str) -> None:
+    """Require optional packages, naming the extra that brings them."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(f"{what} needs {' and '.join(missing)}: pip install 'deepfls[{extra}]'.")
+
+
+def check_rows(rows: Any, n_features: int) -> np.ndarray[Any, Any]:
+    """Return rows of inputs (rows, features) as finite float64, at least one."""
+    values = np.asarray(rows, dtype=np.float64)
+    if values.ndim != 2 or values.shape[1] != n_features or len(values) == 0:
+        raise ValueError(f"X must have shape (rows, features) with features={n_features}, got {values.shape}.")
+    check_finite_table("X", values)
+    return values
