@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -62,3 +63,37 @@ def _braces(values: Array, literal: Any, indent: str) -> str:
         return "{" + f",\n{indent} ".join(rows) + "}"
     inner = indent + "  "
     return "{\n" + ",\n".join(inner + _braces(part, literal, inner) for part in values) + f"\n{indent}}}"
+
+
+def one_line(name: object, longest: int = 60) -> str:
+    """A name in printable ASCII without quotes, so that it cannot begin a line or end a string of another language.
+
+    Examples
+    --------
+    >>> one_line("heat 'in'\\n[Rules]")
+    'heat _in__[Rules]'
+    """
+    text = str(name)[:longest]
+    return "".join(c if c.isascii() and c.isprintable() and c not in "'\"\\#%" else "_" for c in text)
+
+
+def identifiers(names: Sequence[str], default: str, taken: Sequence[str] = ()) -> list[str]:
+    """Names as distinct identifiers of letters, digits and underscores, none of them ``taken``.
+
+    Examples
+    --------
+    >>> identifiers(["heat", "heat", "2nd", "°C"], "x")
+    ['heat', 'heat_1', 'x2nd', 'x_C']
+    """
+    made: list[str] = []
+    used = {word.lower() for word in taken}
+    for place, name in enumerate(names):
+        text = re.sub(r"[^A-Za-z0-9_]", "_", str(name))[:40]
+        text = text if text[:1].isalpha() else f"{default}{text}"
+        if text.lower() in used:
+            text = f"{text}_{place}"
+        while text.lower() in used:
+            text += "_"
+        used.add(text.lower())
+        made.append(text)
+    return made
