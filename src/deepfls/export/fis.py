@@ -24,7 +24,7 @@ from deepfls.snapshot import Snapshot
 Array = np.ndarray[Any, np.dtype[Any]]
 
 ENDINGS = (".fis", ".m", ".t2fis")
-_T2FIS_REDUCTIONS = {"km": "KM", "nt": "NT", "bmm": "BMM", "sm": "SM"}
+_T2FIS_REDUCTIONS = {"km": "KM", "nt": "NT"}
 
 
 def write_fis(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
@@ -64,8 +64,9 @@ def fis_text(snapshot: Snapshot, name: str = "deepfls") -> str:
 def t2fis_text(snapshot: Snapshot, name: str = "deepfls") -> str:
     """An Interval Type-2 system as a file of the IT2-FLS toolbox: upper and lower sets with width, center and height."""
     _require_it2(".t2fis", snapshot)
-    if snapshot.type_reduction == "bmm":
-        refuse_form("A .t2fis file", "it has no place for the mix that 'bmm' has learned", "train with km, nt or sm")
+    if snapshot.type_reduction not in _T2FIS_REDUCTIONS:
+        reason = f"its type reductions are 'km' and 'nt', not {snapshot.type_reduction!r}"
+        refuse_form("A .t2fis file", reason, "train with one of these")
     upper = product_sigmas(snapshot, snapshot.upper_sigmas)
     lower = product_sigmas(snapshot, snapshot.lower_sigmas)
     heights = np.exp(_log_scales(snapshot))
