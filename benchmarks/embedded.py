@@ -23,6 +23,7 @@ import numpy as np
 from deepfls import FLSRegressor
 from deepfls.cli.sections import markdown_table, write_section
 from deepfls.export.c import c_header
+from deepfls.export.fixed_point import FixedPoint
 from deepfls.snapshot import Snapshot
 
 SOURCES = Path(__file__).parent / "cortex_m"
@@ -32,6 +33,12 @@ CORES = {
     "Cortex-M4": ("mps2-an386", "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"),
     "Cortex-M3": ("mps2-an385", "-mcpu=cortex-m3 -mthumb -mfloat-abi=soft"),
 }
+CASES = [
+    ("Cortex-M4", "float", "libm"),
+    ("Cortex-M4", "float", "builtin"),
+    ("Cortex-M3", "q31", "libm"),
+    ("Cortex-M3", "q15", "libm"),
+]
 INSTRUCTIONS_PER_TICK, REPEATS = 40, 50
 TYPES = {"float": ("float", np.float32), "q15": ("int16_t", np.int16), "q31": ("int32_t", np.int32)}
 
@@ -61,7 +68,9 @@ def _run(*command: object, timeout: float = 300) -> str:
     return done.stdout
 
 
-def emulate(header: str, x: Any, n_outputs: int, *, number: str = "float", core: str = "Cortex-M4", level: str = "-O2") -> Run:
+def emulate(
+    header: str, x: Any, n_outputs: int, *, number: str = "float", core: str = "Cortex-M4", level: str = "-O2"
+) -> Run:
     """Compile a header with prefix ``plant`` for a core, and run it on the rows x as the header takes them."""
     machine, flags = CORES[core]
     scalar, dtype = TYPES[number]
@@ -119,38 +128,36 @@ def main() -> None:
     parser.add_argument("--markdown", type=Path)
     arguments = parser.parse_args()
     if missing_tools():
-        raise SystemExit(f"{', '.join(missing_tools())} must be installed: apt-get install gcc-arm-none-eabi "
-                         "libnewlib-arm-none-eabi qemu-system-arm")  # fmt: skip
+        packages = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
+        raise SystemExit(f"{', '.join(missing_tools())} must be installed: apt-get install {packages}")
     head = ["core", "number", "exp", "system", "flash B", "tables B", "stack B", "instructions", "most", "× T1"]
     lines = []
-    for core, number, exp in [("Cortex-M4", "float", "libm"), ("Cortex-M4", "float", "builtin"), ("Cortex-M3", "q31", "-"),
-                              ("Cortex-M3", "q15", "-")]:  # fmt: skip
+    for core, number, exp in CASES:
         base = None
-        for kind in ("t1", "it2"):
+        for kind, system in (("t1", "T1"), ("it2", "IT2, km")):
             snapshot = trained(kind)
-            header = c_header(snapshot, prefix="plant", number=number, exp="libm" if exp == "-" else exp)
+            header = c_header(snapshot, prefix="plant", number=number, exp=exp)
             assert snapshot.input_range is not None
             x = np.random.default_rng(1).uniform(*snapshot.input_range, (arguments.rows, snapshot.n_features))
-            if number != "float":
-                from deepfls.export.fixed_point import FixedPoint
-
-                x = FixedPoint.of(snapshot, number).quantized(x)
+            x = x if number == "float" else FixedPoint.of(snapshot, number).quantized(x)
             run = emulate(header.text, x, snapshot.n_outputs, number=number, core=core)
             mean = float(run.instructions.mean())
             base = base or mean
-            lines.append([core, number, exp, "T1" if kind == "t1" else "IT2, km", f"{run.flash:,}", f"{header.table_bytes:,}",
-                          f"{run.stack:,}", f"{mean:,.0f}", f"{run.instructions.max():,.0f}", f"{mean / base:.2f}"])  # fmt: skip
+            counts = (run.flash, header.table_bytes, run.stack, mean, run.instructions.max())
+            cells = [f"{count:,.0f}" for count in counts]
+            lines.append([core, number, exp if number == "float" else "-", system, *cells, f"{mean / base:.2f}"])
     text = markdown_table(head, lines)
     print(text)
     if arguments.markdown:
         gcc = _run("arm-none-eabi-gcc", "--version").splitlines()[0]
         qemu = _run("qemu-system-arm", "--version").splitlines()[0]
         intro = (
-            "## On a microcontroller\n\nWritten by `python benchmarks/embedded.py --markdown RESULTS.md`: systems of 4 inputs, "
-            "5 rules and 1 output, exported to C, compiled with -O2 and run on an emulated core. Flash is code and tables of "
-            "`predict` and `predict_interval` together, without libm (expf) and libgcc (64-bit division); no static RAM; stack "
-            "is the deepest of a prediction, found by painting it. Instructions of one `predict`, mean and most over "
-            f"{arguments.rows} inputs from the range of the training data; a loop around an empty call is taken off."
+            "## On a microcontroller\n\nWritten by `python benchmarks/embedded.py --markdown RESULTS.md`: systems of 4 "
+            "inputs, 5 rules and 1 output, exported to C, compiled with -O2 and run on an emulated core. Flash is code and "
+            "tables of `predict` and `predict_interval` together, without libm (expf) and libgcc (64-bit division); no "
+            "static RAM; stack is the deepest of a prediction, found by painting it. Instructions of one `predict`, all calls "
+            f"included, mean and most over {arguments.rows} inputs from the range of the training data; a loop around an "
+            "empty call is taken off."
         )
         write_section(arguments.markdown, "embedded", f"{intro}\n\n{text}\n\n{gcc}; {qemu}.")
 

@@ -14,8 +14,8 @@ from deepfls.snapshot import Snapshot
 
 Array = Any
 
-WARNINGS = "-std=c99 -Wall -Wextra -Wdouble-promotion -Wfloat-conversion -Wconversion -Werror -O2".split()
-SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -g -O1".split()
+WARNINGS = ["-std=c99", "-Wall", "-Wextra", "-Wdouble-promotion", "-Wfloat-conversion", "-Wconversion", "-Werror", "-O2"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1"]
 
 needs_gcc = pytest.mark.skipif(shutil.which("gcc") is None, reason="gcc is not installed")
 
@@ -104,7 +104,9 @@ def inputs_of(snapshot: Snapshot, n_rows: int, seed: int = 0, stretch: float = 1
     return rng.uniform(middle - half, middle + half, (n_rows, snapshot.n_features)).astype(np.float32).astype(np.float64)
 
 
-def compiled(folder: Path, header: str, *, options: list[str] = WARNINGS, scalar: str = "float", compiler: str = "gcc") -> Path:
+def compiled(
+    folder: Path, header: str, *, options: list[str] = WARNINGS, scalar: str = "float", compiler: str = "gcc"
+) -> Path:
     """The program above with a header, compiled."""
     (folder / "plant.h").write_text(header)
     source = folder / ("main.c" if compiler == "gcc" else "main.cpp")
@@ -113,7 +115,9 @@ def compiled(folder: Path, header: str, *, options: list[str] = WARNINGS, scalar
     defined += ["-DINTERVAL"] if "plant_predict_interval" in header else []
     defined += ["-DCLASSES"] if "plant_classify" in header else []
     program = folder / "program"
-    done = subprocess.run([compiler, *options, *defined, str(source), "-o", str(program), "-lm"], capture_output=True, text=True)
+    done = subprocess.run(
+        [compiler, *options, *defined, str(source), "-o", str(program), "-lm"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return program
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import demo, evaluate, predict, reproduce, train
+from deepfls.cli import demo, evaluate, export, predict, reproduce, train
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(export.export)
 app.command()(reproduce.reproduce)
 app.command()(demo.demo)
 

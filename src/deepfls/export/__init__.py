@@ -2,3 +2,7 @@
 
 Everything is made from a :class:`deepfls.snapshot.Snapshot`, the system in the units of the data.
 """
+
+from deepfls.export.fis_reader import FisFileError, read_fis
+
+__all__ = ["FisFileError", "read_fis"]

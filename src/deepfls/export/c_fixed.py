@@ -8,7 +8,7 @@ import numpy as np
 
 from deepfls._checks import check_holdable
 from deepfls.export import c_fixed_runtime as runtime
-from deepfls.export.c import CHeader, comment, described, filled, functions, prefixed, sweep_bound
+from deepfls.export.c_text import CHeader, comment, described, filled, functions, prefixed, sweep_bound
 from deepfls.export.fixed_point import (
     EXPONENT_BITS,
     FLOOR,
@@ -56,7 +56,8 @@ def fixed_header(snapshot: Snapshot, *, prefix: str, number: str, margins: Array
         type_name = "int32_t" if name in wide_tables else "fls_q"
         lines.append(c_table(type_name, f"fls_{name}", values, str))
     lines += [_code(fixed, margins), "#endif", ""]
-    return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes)
+    share = float((error.largest / error.ranges).max())
+    return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes, share)
 
 
 def _tables(fixed: FixedPoint, margins: Array | None) -> dict[str, Array]:
@@ -95,7 +96,7 @@ def _code(fixed: FixedPoint, margins: Array | None) -> str:
         "center_factor": str(2 ** (fixed.z_bits - fixed.center_bits)),
         "step_shift": str(fixed.z_bits + fixed.inverse_bits - fixed.step_bits),
         "square_shift": str(2 * fixed.step_bits - EXPONENT_BITS),
-        "scaled": f"x[m] * {2**up}" if up >= 0 else f"x[m] >> {-up}",
+        "scaled": f"(int32_t)x[m] * {2**up}" if up >= 0 else f"x[m] >> {-up}",
         "intercept_factor": str(2 ** (fixed.value_bits - fixed.intercept_bits)),
         "slope_shift": str(fixed.slope_bits + fixed.z_bits - fixed.value_bits),
         "z": z,
@@ -170,16 +171,20 @@ def _intro(fixed: FixedPoint, error: FixedError, table_bytes: int, ram_bytes: in
     lines += ["", *functions(snapshot, margins, "fls_q"), "", f"Error on {error.n_rows:,} {on}, against float64:"]
     for k in range(snapshot.n_outputs):
         share = 100 * error.largest[k] / error.ranges[k]
-        lines.append(f"  y[{k}]  at most {error.largest[k]:.2g} ({share:.2g} % of its range), root mean square {error.rms[k]:.2g}")
+        lines.append(
+            f"  y[{k}]  at most {error.largest[k]:.2g} ({share:.2g} % of its range), root mean square {error.rms[k]:.2g}"
+        )
     lines += [
         "",
-        f"Flash  {table_bytes:,} bytes of tables, and code of about {CODE_BYTES[snapshot.kind]:,} bytes beside the division of",
-        "       64-bit integers (gcc 12 -O2, Cortex-M3).",
+        f"Flash  {table_bytes:,} bytes of tables, and code of about {CODE_BYTES[snapshot.kind]:,} bytes beside the",
+        "       division of 64-bit integers (gcc 12 -O2, Cortex-M3).",
         f"RAM    none static; about {ram_bytes:,} bytes of stack.",
     ]
     rules, ends = snapshot.n_rules, 2 * snapshot.n_outputs * sweep_bound(snapshot.n_rules)
     if snapshot.kind == "it2" and snapshot.type_reduction == "km":
-        lines.append(f"Work   at most {ends} sweeps over {rules} rules ({sweep_bound(rules)} an end), usually 3 an end; each has one")
+        lines.append(
+            f"Work   at most {ends} sweeps over {rules} rules ({sweep_bound(rules)} an end), usually 3 an end; each has one"
+        )
         lines.append(f"       division and at most {rules} exponentials. No sort, no enumeration.")
     else:
         means = snapshot.n_outputs * (2 if snapshot.type_reduction in ("bmm", "sm") else 1)

@@ -1,4 +1,4 @@
-"""The C of a fixed-point header, piece by piece, for a prefix ``fls``; :mod:`deepfls.export.fixed_point` does the same in NumPy.
+"""The C of a fixed-point header, piece by piece, for a prefix ``fls``; ``fixed_point.py`` does the same in NumPy.
 
 Only integers: 32 bits for values, 64 for products and sums. Negative numbers are multiplied, never shifted to the left.
 """
@@ -25,7 +25,7 @@ static inline int32_t fls_exponent(const int32_t z[FLS_INPUTS], const fls_q cent
     int64_t sum = 0;
     int m;
     for (m = 0; m < FLS_INPUTS; ++m) {
-        const int32_t distance = z[m] - center[m] * {center_factor};
+        const int32_t distance = z[m] - (int32_t)center[m] * {center_factor};
         int64_t step = ((int64_t)distance * inverse[m]) >> {step_shift};
         step = step > INT32_MAX ? INT32_MAX : step < -INT32_MAX ? -INT32_MAX : step;
         sum += (step * step) >> {square_shift};
@@ -105,7 +105,7 @@ static inline void fls_rule_outputs(int k, int32_t value[FLS_RULES])
 {
     int p;
     for (p = 0; p < FLS_RULES; ++p) {
-        value[p] = fls_intercept[p][k] * {intercept_factor};
+        value[p] = (int32_t)fls_intercept[p][k] * {intercept_factor};
     }
 }
 """
@@ -139,8 +139,8 @@ KARNIK_MENDEL = """
  *
  * Newton steps on the residual sum w (value - end): w is the upper firing of rules beyond the end, the lower firing of the
  * others. From a mean that can be attained the end only moves outwards, past at least one rule a step: no sort, and no more
- * than FLS_SWEEPS sweeps. Where `wide`, firing is given as exponents, because the integers that a sweep needs span more than
- * one scale holds; each sweep then takes them relative to its own smallest. */
+ * than FLS_SWEEPS sweeps. Where `wide`, firing is given as exponents, because the integers that a sweep needs span more
+ * than one scale holds; each sweep then takes them relative to its own smallest. */
 static inline int32_t fls_end(const int32_t value[FLS_RULES], const int32_t lower[FLS_RULES],
                               const int32_t upper[FLS_RULES], int wide, int32_t start, int32_t sign)
 {

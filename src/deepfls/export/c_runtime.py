@@ -1,7 +1,7 @@
 """The C of a floating-point header, piece by piece, for a prefix ``fls``: a header holds only the pieces its system needs.
 
-``fls_`` and ``FLS_`` at the beginning of a word become the prefix. Every loop has a bound, nothing is allocated, and no value
-leaves the finite numbers: logarithms of firing are relative to the strongest rule, and held above a floor before exp.
+``fls_`` and ``FLS_`` at the beginning of a word become the prefix. Every loop has a bound, nothing is allocated, and no
+value leaves the finite numbers: logarithms of firing are relative to the strongest rule, and held above a floor before exp.
 """
 
 EXP_LIBM = """
@@ -12,7 +12,7 @@ static inline float fls_exp(float x)
 }
 """
 
-# Coefficients: least squares of (e^r - 1 - r - r²/2) / r³ on |r| <= ln(2) / 2, reweighted towards the smallest largest error.
+# Coefficients: least squares of (e^r - 1 - r - r²/2) / r³ on |r| <= ln(2) / 2, reweighted until the errors were level.
 # ln 2 in two parts: the first has 15 bits, so n times it is exact.
 EXP_BUILTIN = """
 /* exp of a logarithm relative to a peak, for -60 <= x <= 0, without libm: e^x = 2^n e^r with |r| <= ln(2) / 2.

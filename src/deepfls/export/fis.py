@@ -1,8 +1,8 @@
 """A system for MATLAB: a Sugeno system in a ``.fis`` file, or Interval Type-2 sets in the forms that can hold them.
 
 - ``.fis``: Type-1 systems, read by MATLAB's Fuzzy Logic Toolbox (``readfis``) and by Octave's.
-- ``.m``: a script that builds MATLAB's own type-2 Sugeno system (``sugfistype2``) by its documented functions. Its lower sets
-  are the upper ones times ``LowerScale``, which is an uncertain height; two widths of one set have no such form.
+- ``.m``: a script that builds MATLAB's own type-2 Sugeno system (``sugfistype2``) by its documented functions. Its lower
+  sets are the upper ones times ``LowerScale``, which is an uncertain height; two widths of one set have no such form.
 - ``.t2fis``: Interval Type-2 systems, read by the IT2-FLS toolbox of Taskin and Kumbasar, with heights and both widths.
 """
 
@@ -100,14 +100,15 @@ def script_text(snapshot: Snapshot, name: str = "deepfls") -> str:
     variable = identifiers([name], "model")[0]
     lines = [
         "% Builds a type-2 Sugeno system by the functions of MATLAB's Fuzzy Logic Toolbox (R2019b and later).",
-        f"{variable} = sugfistype2('Name', \"{variable}\", 'AndMethod', \"prod\", 'TypeReductionMethod', \"karnikmendel\");",
+        f"{variable} = sugfistype2('Name', \"{variable}\", 'AndMethod', \"prod\", "
+        "'TypeReductionMethod', \"karnikmendel\");",
     ]
     for m, input_name in enumerate(inputs):
         lines.append(f"{variable} = addInput({variable}, {_vector((low[m], high[m]))}, 'Name', \"{input_name}\");")
         for p in range(snapshot.n_rules):
             values = _vector((sigmas[p, m], snapshot.centers[p, m]))
             lines.append(
-                f"{variable} = addMF({variable}, \"{input_name}\", \"gaussmf\", {values}, 'Name', \"rule{p + 1}\", "
+                f'{variable} = addMF({variable}, "{input_name}", "gaussmf", {values}, \'Name\', "rule{p + 1}", '
                 f"'LowerScale', {number(scales[p, m])}, 'LowerLag', 0);"
             )
     for k, output_name in enumerate(outputs):
@@ -115,7 +116,7 @@ def script_text(snapshot: Snapshot, name: str = "deepfls") -> str:
         lines.append(f"{variable} = addOutput({variable}, {limits}, 'Name', \"{output_name}\");")
         for p in range(snapshot.n_rules):
             kind, values = _consequent(snapshot, p, k)
-            lines.append(f"{variable} = addMF({variable}, \"{output_name}\", \"{kind}\", {values}, 'Name', \"rule{p + 1}\");")
+            lines.append(f'{variable} = addMF({variable}, "{output_name}", "{kind}", {values}, \'Name\', "rule{p + 1}");')
     n_places = len(inputs) + len(outputs)
     lines += [f"{variable} = addRule({variable}, [{' '.join([str(p)] * n_places)} 1 1]);" for p in _numbers(snapshot)]
     return "\n".join([*lines, f'writeFIS({variable}, "{variable}");']) + "\n"
@@ -151,7 +152,14 @@ def _sections(snapshot: Snapshot, name: str, sets: Any, more: list[str]) -> str:
     """The sections that ``.fis`` and ``.t2fis`` files share."""
     lines = ["[System]", f"Name='{one_line(name)}'", "Type='sugeno'", "Version=2.0"]
     lines += [f"NumInputs={snapshot.n_features}", f"NumOutputs={snapshot.n_outputs}", f"NumRules={snapshot.n_rules}"]
-    lines += ["AndMethod='prod'", "OrMethod='probor'", "ImpMethod='prod'", "AggMethod='sum'", "DefuzzMethod='wtaver'", *more]
+    lines += [
+        "AndMethod='prod'",
+        "OrMethod='probor'",
+        "ImpMethod='prod'",
+        "AggMethod='sum'",
+        "DefuzzMethod='wtaver'",
+        *more,
+    ]
     low, high = input_box(snapshot)
     for m, input_name in enumerate(snapshot.feature_names):
         lines += ["", f"[Input{m + 1}]", f"Name='{one_line(input_name)}'", f"Range={_vector((low[m], high[m]))}"]

@@ -1,6 +1,6 @@
 """Rules that an expert wrote, from a Type-1 Sugeno ``.fis`` file, as the start of learning.
 
-A file is data: it is parsed line by line, nothing in it is evaluated, and what does not fit is an error that names the line.
+A file is data: it is parsed line by line, nothing in it is evaluated, and what does not fit is an error naming the line.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ class _Variable:
     sets: dict[int, tuple[str, list[float], int]] = field(default_factory=dict)
 
 
-def read_fis(path: str | os.PathLike[str], *, approximate: bool = False, names: bool = True, **settings: Any) -> FLSRegressor:
+def read_fis(
+    path: str | os.PathLike[str], *, approximate: bool = False, names: bool = True, **settings: Any
+) -> FLSRegressor:
     """Read a Type-1 Sugeno ``.fis`` file as an estimator that predicts what the file says, and learns from there.
 
     The system must multiply the grades of Gaussian sets (``gaussmf``; one input needs no product) and average constant or
@@ -69,8 +71,10 @@ def read_fis(path: str | os.PathLike[str], *, approximate: bool = False, names: 
     >>> from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> lines = ["[System]", "Type='sugeno'", "NumInputs=1", "NumOutputs=1", "NumRules=2", "AndMethod='prod'"]
-    >>> lines += ["[Input1]", "Name='heat'", "Range=[0 10]", "NumMFs=2", "MF1='low':'gaussmf',[3 0]", "MF2='high':'gaussmf',[3 10]"]
-    >>> lines += ["[Output1]", "Name='valve'", "Range=[0 1]", "NumMFs=2", "MF1='shut':'constant',[0]", "MF2='open':'constant',[1]"]
+    >>> lines += ["[Input1]", "Name='heat'", "Range=[0 10]", "NumMFs=2"]
+    >>> lines += ["MF1='low':'gaussmf',[3 0]", "MF2='high':'gaussmf',[3 10]"]
+    >>> lines += ["[Output1]", "Name='valve'", "Range=[0 1]", "NumMFs=2"]
+    >>> lines += ["MF1='shut':'constant',[0]", "MF2='open':'constant',[1]"]
     >>> path = Path(mkdtemp()) / "valve.fis"
     >>> _ = path.write_text("\\n".join([*lines, "[Rules]", "1, 1 (1) : 1", "2, 2 (1) : 1"]))
     >>> valve = read_fis(path, names=False)
@@ -112,7 +116,9 @@ class _Parser:
         system, where = sections.get("system", ({}, 0))
         kind = self.text(system, "type", "mamdani")
         if kind != "sugeno":
-            raise self.fail(where, f"Type must be 'sugeno', got {kind!r}; MATLAB's convertToSugeno makes one of a Mamdani system")
+            raise self.fail(
+                where, f"Type must be 'sugeno', got {kind!r}; MATLAB's convertToSugeno makes one of a Mamdani system"
+            )
         counts = {key: self.count(system, key, where) for key in ("numinputs", "numoutputs", "numrules")}
         inputs = [self.variable(sections, "input", place + 1) for place in range(counts["numinputs"])]
         outputs = [self.variable(sections, "output", place + 1) for place in range(counts["numoutputs"])]
@@ -149,7 +155,9 @@ class _Parser:
             else:
                 raise self.fail(line, f"a line must be [SECTION] or KEY=VALUE, got {text[:60]!r}")
         if "system" not in found or "rules" not in found:
-            raise FisFileError(f"{self.path.name} must have the sections [System] and [Rules]: it is no .fis file, or cut short.")
+            raise FisFileError(
+                f"{self.path.name} must have the sections [System] and [Rules]: it is no .fis file, or cut short."
+            )
         return found
 
     def text(self, entries: dict[str, tuple[str, int]], key: str, default: str) -> str:
@@ -205,7 +213,9 @@ class _Parser:
                 kind, values, at = variable.sets[place]
                 expected = {"constant": 1, "linear": len(inputs) + 1}.get(kind)
                 if expected != len(values):
-                    raise self.fail(at, f"an output must be 'constant' of 1 or 'linear' of {len(inputs) + 1} numbers, got {kind!r}")
+                    raise self.fail(
+                        at, f"an output must be 'constant' of 1 or 'linear' of {len(inputs) + 1} numbers, got {kind!r}"
+                    )
                 intercepts[p, k] = values[-1]
                 slopes[p, k, : len(values) - 1] = values[:-1]
         return _Parsed(inputs, outputs, centers, sigmas, intercepts, slopes, int(slopes.any()))
@@ -251,7 +261,9 @@ class _Parser:
         if kinds.get(kind) != len(values):
             raise self.fail(line, f"a set must be 'gaussmf' of 2 numbers, got {kind!r} of {len(values)}")
         if not self.approximate:
-            raise self.fail(line, f"a set must be 'gaussmf', got {kind!r}; approximate=True takes a Gaussian of the same width")
+            raise self.fail(
+                line, f"a set must be 'gaussmf', got {kind!r}; approximate=True takes a Gaussian of the same width"
+            )
         if kind == "gbellmf":
             return values[2] - abs(values[0]), values[2] + abs(values[0])
         if kind == "gauss2mf":
@@ -271,7 +283,7 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     y_scaling = Scaling(targets.mean(axis=0), _spread(targets))
     system = made._new_system(n_features, len(parsed.outputs)).double()
     system.centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
-    system.sigmas = parsed.sigmas / x_scaling.scale  # type: ignore[union-attr]  # of kind "t1"
+    system.sigmas = parsed.sigmas / x_scaling.scale
     at_middle = parsed.intercepts + parsed.slopes @ x_scaling.shift
     system.intercepts = (at_middle - y_scaling.shift) / y_scaling.scale
     system.slopes = parsed.slopes * x_scaling.scale / y_scaling.scale[:, np.newaxis]

@@ -1,7 +1,7 @@
 """A system in integers of 16 or 32 bits, and the arithmetic that the generated C does on them, in NumPy, bit for bit.
 
-A value is an integer over a power of two; the powers are constants of the system, chosen so that nothing can overflow for any
-input. Inputs are fractions of their range, z = (x - middle) / half, and so are outputs:
+A value is an integer over a power of two; the powers are constants of the system, chosen so that nothing can overflow for
+any input. Inputs are fractions of their range, z = (x - middle) / half, and so are outputs:
 
     exponent of rule p   Σ_m ((z_m - d_pm) r_pm)²,  r = half √share / (√2 σ), in units of 2^-20
     weights              e^-exponent relative to the smallest: a table of 32 powers of two and a cubic
@@ -239,7 +239,9 @@ class FixedPoint:
         got = self.values(self.output(self.quantized(x)).y)
         wrong = got - self.snapshot.output(x).y
         ranges = 2.0 * self.output_half / 1.1
-        return FixedError(np.abs(wrong).max(axis=0), np.sqrt(np.square(wrong).mean(axis=0)), ranges, len(x), rows is not None)
+        return FixedError(
+            np.abs(wrong).max(axis=0), np.sqrt(np.square(wrong).mean(axis=0)), ranges, len(x), rows is not None
+        )
 
 
 def check_error(number: str, error: FixedError) -> None:

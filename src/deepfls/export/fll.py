@@ -68,7 +68,9 @@ def fll_text(snapshot: Snapshot, name: str = "deepfls") -> str:
         for p in range(snapshot.n_rules):
             constant = number(snapshot.intercepts[p, k])
             slopes = " ".join(number(slope) for slope in snapshot.slopes[p, k])
-            lines.append(f"  term: rule{p + 1} " + (f"Linear {slopes} {constant}" if snapshot.order else f"Constant {constant}"))
+            lines.append(
+                f"  term: rule{p + 1} " + (f"Linear {slopes} {constant}" if snapshot.order else f"Constant {constant}")
+            )
     lines += ["RuleBlock: rules", "  enabled: true", "  conjunction: AlgebraicProduct", "  disjunction: none"]
     lines += ["  implication: AlgebraicProduct", "  activation: General"]
     for p in range(snapshot.n_rules):

@@ -1,7 +1,7 @@
 """A trained system as an ONNX graph: scaling inside, dynamic batch, checked against onnxruntime before it is written.
 
-The graph is written node by node in standard operators, so it does not depend on how a version of torch traces. The end points
-of the type-reduced set come from a sort and cumulative sums: a graph has no early exit that Newton's sweeps would gain from.
+The graph is written node by node in standard operators, so it does not depend on how a version of torch traces. The end
+points of the type-reduced set come from a sort and cumulative sums: a graph has no early exit that sweeps would gain from.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def write_onnx(path: str | os.PathLike[str], snapshot: Snapshot, *, dtype: str =
     """Write a system as an ONNX model, whole or not at all, after onnxruntime has agreed with it.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
-    ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of the logits.
+    ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The numbers of a system arranged for float32, so that nothing cancels far from zero.
 
-With an origin o and a unit 2^k for every input, z = (x - o) 2^-k is exact wherever x is within a factor of two of o, and small
-everywhere in the data. Sets and consequents are stated in z, and consequents relative to an offset per output:
+With an origin o and a unit 2^k for every input, z = (x - o) 2^-k is exact wherever x is within a factor of two of o, and
+small everywhere in the data. Sets and consequents are stated in z, and consequents relative to an offset per output:
 
     log f = -Σ_m w (z_m - d_m)²,  w = 2^2k / (2 σ²),  d = (c - o) 2^-k,    y_p = offset + b_p + Σ_m a_pm z_m .
 
