@@ -52,9 +52,9 @@ class FloatTables:
         upper = 0.5 * share * np.square(units / snapshot.upper_sigmas)
         lower = 0.5 * share * np.square(units / snapshot.lower_sigmas)
         at_origin = snapshot.intercepts + np.einsum("pkm,m->pk", snapshot.slopes, origin)
-        offsets = at_origin.mean(axis=0).astype(np.float32).astype(np.float64)
         slopes = snapshot.slopes * units
         check_holdable("The outputs of the rules", np.concatenate([at_origin.ravel(), slopes.ravel()]), 1e28)
+        offsets = at_origin.mean(axis=0).astype(np.float32).astype(np.float64)
         check_holdable("The squares of the inverse widths", lower, 1e28)
         farthest = min(
             FARTHEST,
