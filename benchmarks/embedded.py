@@ -154,10 +154,10 @@ def main() -> None:
         intro = (
             "## On a microcontroller\n\nWritten by `python benchmarks/embedded.py --markdown RESULTS.md`: systems of 4 "
             "inputs, 5 rules and 1 output, exported to C, compiled with -O2 and run on an emulated core. Flash is code and "
-            "tables of `predict` and `predict_interval` together, without libm (expf) and libgcc (64-bit division); there is "
-            "no static RAM; stack is the deepest of a prediction, found by painting it. Instructions of one `predict`, all "
-            f"calls included, mean and most over {arguments.rows} inputs from the range of the training data; a loop around "
-            "an empty call is taken off."
+            "tables of `predict` and `predict_interval` together, without libm (expf) and libgcc (64-bit division); there "
+            "is no static RAM; stack is the deepest of a prediction, found by painting it. Instructions of one `predict`, "
+            f"all calls included, mean and most over {arguments.rows} inputs from the range of the training data; a loop "
+            "around an empty call is taken off."
         )
         write_section(arguments.markdown, "embedded", f"{intro}\n\n{text}\n\n{gcc}; {qemu}.")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from deepfls._checks import check_holdable
 from deepfls.export import c_fixed_runtime as runtime
-from deepfls.export.c_text import CHeader, comment, described, filled, functions, prefixed, sweep_bound
+from deepfls.export.c_text import CHeader, code_bytes, comment, described, filled, functions, prefixed
 from deepfls.export.fixed_point import (
     EXPONENT_BITS,
     FLOOR,
@@ -20,6 +20,7 @@ from deepfls.export.fixed_point import (
     FixedError,
     FixedPoint,
     check_error,
+    sweep_bound,
 )
 from deepfls.export.text import c_table, float_literal
 from deepfls.snapshot import Snapshot
@@ -27,8 +28,8 @@ from deepfls.snapshot import Snapshot
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes of code and of stack beside the arrays, rounded up from what gcc 12 -O2 makes for a Cortex-M3.
-CODE_BYTES = {"t1": 1_200, "it2": 2_800}
-FRAME_BYTES = {"t1": 200, "it2": 300}
+CODE_BYTES = {"t1": 700, "it2": 2_300}
+FRAME_BYTES = {"t1": 160, "it2": 260}
 
 
 def fixed_header(snapshot: Snapshot, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
@@ -41,7 +42,7 @@ def fixed_header(snapshot: Snapshot, *, prefix: str, number: str, margins: Array
     wide_tables = ("power", "height", "mix", "margin")
     table_bytes = sum(values.size * (4 if name in wide_tables else width) for name, values in tables.items())
     arrays = 4 * (snapshot.n_features + (2 if snapshot.kind == "t1" else 3) * snapshot.n_rules + 3 * snapshot.n_outputs)
-    flash_bytes, ram_bytes = table_bytes + CODE_BYTES[snapshot.kind], arrays + FRAME_BYTES[snapshot.kind]
+    flash_bytes, ram_bytes = table_bytes + code_bytes(snapshot, CODE_BYTES), arrays + FRAME_BYTES[snapshot.kind]
     lines = [_intro(fixed, error, table_bytes, ram_bytes, margins), "#ifndef FLS_H", "#define FLS_H", ""]
     lines += ["#include <stdint.h>", "", f"typedef {'int16_t' if number == 'q15' else 'int32_t'} fls_q;", ""]
     constants: dict[str, Any] = {"INPUTS": snapshot.n_features, "RULES": snapshot.n_rules, "OUTPUTS": snapshot.n_outputs}
@@ -49,7 +50,7 @@ def fixed_header(snapshot: Snapshot, *, prefix: str, number: str, margins: Array
     constants |= {"MIN": f"{limit}_MIN", "MAX": f"{limit}_MAX", "WEIGHT_BITS": fixed.weight_bits}
     constants["FLOOR"] = f"{FLOOR} /* exponents beyond e^-600 count as that */"
     if snapshot.kind == "it2":
-        constants |= {"SWEEPS": sweep_bound(snapshot.n_rules), "WIDE": f"{WIDE} /* e^-8 */"}
+        constants |= {"SWEEPS": sweep_bound(snapshot.n_rules), "WIDE": f"{WIDE} /* e^-2 */"}
     lines += [f"#define FLS_{name} {value}" for name, value in constants.items()]
     lines.append("")
     for name, values in tables.items():
@@ -176,7 +177,7 @@ def _intro(fixed: FixedPoint, error: FixedError, table_bytes: int, ram_bytes: in
         )
     lines += [
         "",
-        f"Flash  {table_bytes:,} bytes of tables, and code of about {CODE_BYTES[snapshot.kind]:,} bytes beside the",
+        f"Flash  {table_bytes:,} bytes of tables, and code of about {code_bytes(snapshot, CODE_BYTES):,} bytes beside the",
         "       division of 64-bit integers (gcc 12 -O2, Cortex-M3).",
         f"RAM    none static; about {ram_bytes:,} bytes of stack.",
     ]

@@ -140,15 +140,16 @@ KARNIK_MENDEL = """
  * Newton steps on the residual sum w (value - end): w is the upper firing of rules beyond the end, the lower firing of the
  * others. From a mean that can be attained the end only moves outwards, past at least one rule a step: no sort, and no more
  * than FLS_SWEEPS sweeps. Where `wide`, firing is given as exponents, because the integers that a sweep needs span more
- * than one scale holds; each sweep then takes them relative to its own smallest. */
+ * than one scale holds; each sweep then takes them relative to its own smallest, and before it stops short of a rule, whose
+ * weight may have rounded the others away, it tries the place of that rule. */
 static inline int32_t fls_end(const int32_t value[FLS_RULES], const int32_t lower[FLS_RULES],
                               const int32_t upper[FLS_RULES], int wide, int32_t start, int32_t sign)
 {
-    int32_t end = sign * start;
-    int sweep, p;
+    int32_t end = sign * start, kept = end;
+    int trial = 0, sweep, p;
     for (sweep = 0; sweep < FLS_SWEEPS; ++sweep) {
-        int64_t residual = 0, step;
-        int32_t sum = 0, peak = FLS_FLOOR;
+        int64_t residual = 0;
+        int32_t sum = 0, peak = FLS_FLOOR, nearest = INT32_MIN;
         for (p = 0; wide && p < FLS_RULES; ++p) {
             const int32_t exponent = sign * value[p] < end ? upper[p] : lower[p];
             peak = exponent < peak ? exponent : peak;
@@ -159,16 +160,24 @@ static inline int32_t fls_end(const int32_t value[FLS_RULES], const int32_t lowe
             if (wide) {
                 weight = fls_exp((weight < FLS_FLOOR ? weight : FLS_FLOOR) - peak);
             }
+            if (gap < 0 && sign * value[p] > nearest) {
+                nearest = sign * value[p];
+            }
             residual += (int64_t)weight * gap;
             sum += weight;
         }
-        step = residual / sum;
-        if (step >= 0) {
+        if (residual < 0) {
+            end -= (int32_t)((sum - 1 - residual) / sum); /* rounded outwards */
+            trial = 0;
+        } else if (wide && !trial && nearest > INT32_MIN) {
+            kept = end;
+            end = nearest;
+            trial = 1;
+        } else {
             break;
         }
-        end += (int32_t)step;
     }
-    return sign * end;
+    return sign * (trial ? kept : end);
 }
 
 /* The type-reduced set of every output with {value_bits} bits behind the point. */

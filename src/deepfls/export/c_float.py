@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls.export import c_runtime as runtime
-from deepfls.export.c_text import CHeader, comment, described, filled, functions, prefixed, sweep_bound
+from deepfls.export.c_text import CHeader, code_bytes, comment, described, filled, functions, prefixed, sweep_bound
 from deepfls.export.tables import FloatTables
 from deepfls.export.text import c_table, float_literal
 from deepfls.snapshot import Snapshot
@@ -17,8 +17,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes of code and of stack beside the arrays, rounded up from what gcc 12 -O2 makes for a Cortex-M4;
 # tests/export/test_embedded.py holds them against the compiler.
-CODE_BYTES = {"t1": 1_000, "it2": 2_000}
-FRAME_BYTES = {"t1": 160, "it2": 240}
+CODE_BYTES = {"t1": 700, "it2": 2_000}
+FRAME_BYTES = {"t1": 100, "it2": 160}
 
 _METHODS = {
     "nt": ("Nie-Tan, mean with the sum of lower and upper firing as weights", "fls_mean(value, upper)"),
@@ -67,7 +67,7 @@ def float_header(snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | 
     # Arrays on the stack: z, lower, upper, value, and one right end per output.
     n_rule_arrays = 2 if snapshot.kind == "t1" else 3
     arrays = 4 * (snapshot.n_features + n_rule_arrays * snapshot.n_rules + 2 * snapshot.n_outputs)
-    flash_bytes, ram_bytes = table_bytes + CODE_BYTES[snapshot.kind], arrays + FRAME_BYTES[snapshot.kind]
+    flash_bytes, ram_bytes = table_bytes + code_bytes(snapshot, CODE_BYTES), arrays + FRAME_BYTES[snapshot.kind]
     intro = _intro(snapshot, exp, table_bytes, ram_bytes, margins)
     constants = {"INPUTS": snapshot.n_features, "RULES": snapshot.n_rules, "OUTPUTS": snapshot.n_outputs}
     if snapshot.kind == "it2":
@@ -159,7 +159,7 @@ def _intro(snapshot: Snapshot, exp: str, table_bytes: int, ram_bytes: int, margi
     worst, usual = work(snapshot), work(snapshot, sweeps=3)
     lines = [f"Exported by deepfls {__version__}.", "", *described(snapshot), "", *functions(snapshot, margins), ""]
     lines += [
-        f"Flash  {table_bytes:,} bytes of tables, and code of about {CODE_BYTES[snapshot.kind]:,} bytes"
+        f"Flash  {table_bytes:,} bytes of tables, and code of about {code_bytes(snapshot, CODE_BYTES):,} bytes"
         f"{' beside expf' if exp == 'libm' else ''} (gcc 12 -O2, Cortex-M4).",
         f"RAM    none static; about {ram_bytes:,} bytes of stack{' beside that of expf' if exp == 'libm' else ''}.",
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,12 @@ class CHeader(NamedTuple):
 def sweep_bound(n_rules: int) -> int:
     """Most Newton sweeps that an end takes: rules + 1 in exact arithmetic; rounding may split a step."""
     return 2 * n_rules + 4
+
+
+def code_bytes(snapshot: Snapshot, base: Mapping[str, int]) -> int:
+    """Bytes of code of all functions of a header: more where classes or a second way to a crisp output come on top."""
+    direct = snapshot.kind == "it2" and snapshot.type_reduction != "km"
+    return base[snapshot.kind] + 1_000 * (snapshot.classes is not None) + 1_000 * direct
 
 
 def prefixed(source: str, prefix: str) -> str:

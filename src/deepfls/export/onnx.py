@@ -191,6 +191,9 @@ def _system(g: _Graph, snapshot: Snapshot) -> None:
             own = average(firing(lower, g.node("ReduceMax", lower, rules_axis, keepdims=1)))
             y = g.node("Mul", own, g.constant("mix", mix))
             y = g.node("Add", y, g.node("Mul", average(up), g.constant("rest", 1.0 - mix)))
+        if snapshot.type_reduction != "km":
+            # Inside already, but for rounding and for firing below the floor: as in IT2FLS.reduce.
+            y = g.node("Min", g.node("Max", y, ends[0]), ends[1])
     _finish(g, snapshot, t.offsets, y, ends)
 
 
