@@ -231,10 +231,15 @@ def test_large_system_is_refused_with_its_size_unless_forced(tmp_path: Path) -> 
     with pytest.raises(ValueError, match=message):
         write_c(path, snapshot)
     assert not path.exists()
-    with pytest.raises(ValueError, match="got about"):
-        write_c(path, snapshot, flash=2_000_000)
-    write_c(path, snapshot, flash=2_000_000, ram=200_000)
     assert write_c(path, snapshot, force=True).flash_bytes > 700_000
+
+
+def test_limits_are_those_of_the_part(tmp_path: Path) -> None:
+    snapshot = random_snapshot(0, n_rules=200, n_features=4, n_outputs=1)
+    for limits in ({"flash": 10_000}, {"ram": 1_000}):
+        with pytest.raises(ValueError, match="The header must fit"):
+            write_c(tmp_path / "plant.h", snapshot, **limits)
+    write_c(tmp_path / "plant.h", snapshot, flash=20_000, ram=4_000)
 
 
 def test_numbers_beyond_float32_are_refused() -> None:

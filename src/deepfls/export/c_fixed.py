@@ -8,7 +8,7 @@ import numpy as np
 
 from deepfls._checks import check_holdable
 from deepfls.export import c_fixed_runtime as runtime
-from deepfls.export.c_text import CHeader, code_bytes, comment, described, filled, functions, prefixed
+from deepfls.export.c_text import CHeader, code_bytes, comment, described, documented_tables, filled, functions, prefixed
 from deepfls.export.fixed_point import (
     EXPONENT_BITS,
     FLOOR,
@@ -22,7 +22,7 @@ from deepfls.export.fixed_point import (
     check_error,
     sweep_bound,
 )
-from deepfls.export.text import c_table, float_literal
+from deepfls.export.text import float_literal
 from deepfls.snapshot import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -53,9 +53,7 @@ def fixed_header(snapshot: Snapshot, *, prefix: str, number: str, margins: Array
         constants |= {"SWEEPS": sweep_bound(snapshot.n_rules), "WIDE": f"{WIDE} /* e^-2 */"}
     lines += [f"#define FLS_{name} {value}" for name, value in constants.items()]
     lines.append("")
-    for name, values in tables.items():
-        type_name = "int32_t" if name in wide_tables else "fls_q"
-        lines.append(c_table(type_name, f"fls_{name}", values, str))
+    lines += documented_tables(tables, dict.fromkeys(wide_tables, "int32_t"), "fls_q", str)
     lines += [_code(fixed, margins), "#endif", ""]
     share = float((error.largest / error.ranges).max())
     return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes, share)
@@ -190,7 +188,9 @@ def _intro(fixed: FixedPoint, error: FixedError, table_bytes: int, ram_bytes: in
     else:
         means = snapshot.n_outputs * (2 if snapshot.type_reduction in ("bmm", "sm") else 1)
         exponentials = rules * (1 if snapshot.kind == "t1" else 2)
-        lines.append(f"Work   of one prediction: {means} division(s), {exponentials} exponentials.")
+        lines.append(
+            f"Work   of one prediction: {means} {'divisions' if means > 1 else 'division'}, {exponentials} exponentials."
+        )
     lines += [
         "",
         "Inputs beyond the range above saturate at its ends. No floating point in any function but those under",

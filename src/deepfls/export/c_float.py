@@ -8,9 +8,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls.export import c_runtime as runtime
-from deepfls.export.c_text import CHeader, code_bytes, comment, described, filled, functions, prefixed, sweep_bound
+from deepfls.export.c_text import (
+    CHeader,
+    code_bytes,
+    comment,
+    described,
+    documented_tables,
+    filled,
+    functions,
+    prefixed,
+    sweep_bound,
+)
 from deepfls.export.tables import FloatTables
-from deepfls.export.text import c_table, float_literal
+from deepfls.export.text import float_literal
 from deepfls.snapshot import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -42,7 +52,7 @@ def work(snapshot: Snapshot, sweeps: int | None = None) -> Work:
     """Operations of ``predict``, in the worst case or for a number of sweeps an end."""
     rules, inputs, outputs = snapshot.n_rules, snapshot.n_features, snapshot.n_outputs
     per_set = 6 if snapshot.kind == "it2" and "s" in snapshot.uncertainty else 4
-    simple = 5 * inputs + per_set * rules * inputs + 6 * rules + outputs * (3 * rules + 2)
+    simple = 5 * inputs + per_set * rules * inputs + 6 * rules + outputs * (3 * rules + 6)
     simple += 2 * outputs * rules * inputs * snapshot.order
     divisions, exponentials = outputs, rules * (1 if snapshot.kind == "t1" else 2)
     if snapshot.kind == "it2" and snapshot.type_reduction == "km":
@@ -77,7 +87,7 @@ def float_header(snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | 
         lines += ["#include <stdint.h>", "#include <string.h>"]
     lines += ["", *(f"#define FLS_{name} {value}" for name, value in constants.items())]
     lines += [f"#define FLS_FARTHEST {float_literal(FloatTables.of(snapshot).farthest)}", ""]
-    lines += [c_table("float", f"fls_{name}", values, float_literal) for name, values in tables.items()]
+    lines += documented_tables(tables, {}, "float", float_literal)
     lines += [_code(snapshot, exp, margins), "#endif", ""]
     return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes)
 

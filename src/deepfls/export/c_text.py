@@ -8,10 +8,31 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls.export.text import comment_name
+from deepfls.export.text import c_table, comment_name
 from deepfls.snapshot import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+# What the tables hold, by their names in a header.
+MEANINGS = {
+    "origin": "Middle of every input, taken off before anything else: nothing cancels far from zero.",
+    "per_unit": "Units per input, a power of two: scaling by it is exact.",
+    "center": "Centers of the sets from the middle of the input: [rule][input].",
+    "weight": "1 / (2 width^2) of the sets: [rule][input].",
+    "lower_weight": "1 / (2 width^2) of the lower sets: [rule][input].",
+    "upper_weight": "1 / (2 width^2) of the upper sets: [rule][input].",
+    "log_height": "Logarithm of the height of every rule's lower firing.",
+    "offset": "Middle of every output, added at the end.",
+    "intercept": "Outputs of the rules at the middle of the inputs, less the offset: [rule][output].",
+    "slope": "Slopes of the outputs of the rules: [rule][output][input].",
+    "mix": "Share of the mean under lower firing: [output].",
+    "margin": "Margin of the interval: [output].",
+    "power": "2^(-i/32) with 30 bits behind the point.",
+    "inverse": "1 / (sqrt(2) width) of the sets: [rule][input].",
+    "lower_inverse": "1 / (sqrt(2) width) of the lower sets: [rule][input].",
+    "upper_inverse": "1 / (sqrt(2) width) of the upper sets: [rule][input].",
+    "height": "Minus the logarithm of the height of every rule's lower firing, 20 bits behind the point.",
+}
 
 
 class CHeader(NamedTuple):
@@ -51,6 +72,19 @@ def filled(piece: str, **parts: str) -> str:
     return piece
 
 
+def counted(count: int, noun: str, plural: str = "s") -> str:
+    """A count with its noun."""
+    return f"{count:,} {noun}{plural * (count != 1)}"
+
+
+def documented_tables(tables: Mapping[str, Array], types: Mapping[str, str], default: str, literal: Any) -> list[str]:
+    """Tables as C, each under a line that says what it holds."""
+    lines = []
+    for name, values in tables.items():
+        lines += [f"/* {MEANINGS[name]} */", c_table(types.get(name, default), f"fls_{name}", values, literal)]
+    return lines
+
+
 def comment(lines: list[str]) -> str:
     """Lines as one C comment."""
     return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */"
@@ -61,9 +95,9 @@ def described(snapshot: Snapshot) -> list[str]:
     kind = "Type-1" if snapshot.kind == "t1" else "Interval Type-2"
     order = "linear" if snapshot.order == 1 else "constant"
     reduction = f", type reduction {snapshot.type_reduction}" if snapshot.kind == "it2" else ""
+    what = counted(snapshot.n_outputs, "output") if snapshot.classes is None else counted(snapshot.n_outputs, "class", "es")
     lines = [
-        f"{kind} TSK fuzzy system: {snapshot.n_features} input(s), {snapshot.n_rules} rule(s), "
-        f"{snapshot.n_outputs} {'classes' if snapshot.classes is not None else 'output(s)'},",
+        f"{kind} TSK fuzzy system: {counted(snapshot.n_features, 'input')}, {counted(snapshot.n_rules, 'rule')}, {what},",
         f"t-norm {snapshot.tnorm}, {order} consequents{reduction}.",
         "",
         "Inputs" + ("" if snapshot.input_range is None else ", with their range in the training data"),
