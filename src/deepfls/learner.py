@@ -30,6 +30,7 @@ from deepfls.calibration import Calibration
 from deepfls.data.arrays import Samples, weighted_samples
 from deepfls.data.scaling import Scaling
 from deepfls.doors import ReadingDoors
+from deepfls.export_doors import ExportDoors
 from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -55,7 +56,7 @@ class FiringStrengths(NamedTuple):
     upper: Array
 
 
-class FLSEstimator(ReadingDoors, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base of FLSRegressor and FLSClassifier, which document the settings."""
 
     system_: T1FLS | IT2FLS

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import demo, evaluate, explain, predict, report, reproduce, simplify, train
+from deepfls.cli import demo, evaluate, explain, export, predict, report, reproduce, simplify, train
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.command()(evaluate.evaluate)
 app.command()(explain.explain)
 app.command()(report.report)
 app.command()(simplify.simplify)
+app.command()(export.export)
 app.command()(reproduce.reproduce)
 app.command()(demo.demo)
 
