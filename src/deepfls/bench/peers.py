@@ -10,9 +10,11 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -137,11 +139,18 @@ class Worker:
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
-        line = self._process.stdout.readline()
+        timer = threading.Timer(_TIMEOUT, self._process.kill)
+        timer.start()
+        try:
+            line = self._process.stdout.readline()
+        finally:
+            timer.cancel()
         if not line:
             self._process.wait()
             self._errors.seek(0)
-            raise PeerError(f"{self.name} failed: {_last_line(self._errors.read())}")
+            late = self._process.returncode == -signal.SIGKILL
+            reason = f"no answer within {_TIMEOUT:.0f} s" if late else _last_line(self._errors.read())
+            raise PeerError(f"{self.name} failed: {reason}")
         return line
 
     def __call__(self) -> float:
@@ -160,7 +169,9 @@ class Worker:
         self._errors.close()
 
 
-def seconds_of_fits(python: Path, names: list[str], work: FitWork, effort: Effort) -> tuple[dict[str, float], dict[str, str]]:
+def seconds_of_fits(
+    python: Path, names: list[str], work: FitWork, effort: Effort
+) -> tuple[dict[str, float], dict[str, str]]:
     """Shortest fit of ours and of each peer, in turn, and the reason for each that failed."""
     random = np.random.default_rng(0)
     x = random.standard_normal((work.n_rows, work.n_features)).astype(np.float32)

@@ -53,7 +53,9 @@ def measure(quick: bool = False) -> Iterator[Row]:
     row = x[:1].copy()
     scaled = torch.from_numpy(model.x_scaling_.apply(row))
     with threads(n_cores()), torch.no_grad():
-        best = fastest({"predict": Calls(lambda: model.predict(row)), "model": Calls(lambda: model.system_(scaled))}, effort)
+        best = fastest(
+            {"predict": Calls(lambda: model.predict(row)), "model": Calls(lambda: model.system_(scaled))}, effort
+        )
     yield Row("prediction", f"one row through predict, {size}", 1e6 * best["predict"], "µs", TARGETS["predict"])
     yield Row("prediction", f"one row through the model alone, {size}", 1e6 * best["model"], "µs", TARGETS["model"])
 

@@ -40,7 +40,9 @@ def measure(quick: bool = False) -> Iterator[Row]:
             yield Row("threads", f"large step, 1 thread / 2, {name}, {LARGE}", one / two, "x", FASTER)
         model, x = fitted(), np.random.default_rng(0).standard_normal((_PREDICTED_ROWS, 10))
         one, two = _one_and_two(Calls(lambda: model.predict(x)), effort)
-        yield Row("threads", f"predicting {_PREDICTED_ROWS:,} rows, 1 thread / 2, IT2 hs, M 10, P 20", one / two, "x", FASTER)
+        yield Row(
+            "threads", f"predicting {_PREDICTED_ROWS:,} rows, 1 thread / 2, IT2 hs, M 10, P 20", one / two, "x", FASTER
+        )
         for work in QUICK_SMALL if quick else SMALL:
             for kind, name in NAMES.items():
                 one, two = _one_and_two(Steps(kind, work), effort)

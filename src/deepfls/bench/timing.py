@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import sys
 import threading
 import time
 import warnings
@@ -159,13 +158,9 @@ def fastest(competitors: Mapping[str, Callable[[], float]], effort: Effort) -> d
     return best
 
 
-def warm_up(patience: float = 3.0) -> None:
+def warm_up(say: Callable[[str], None], patience: float = 3.0) -> None:
     """Compile or load the kernels, so that no time that is reported holds it. Says so where it takes long."""
-
-    def say() -> None:
-        print("compiling kernels, once per machine ...", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(patience, say)
+    timer = threading.Timer(patience, say, ["compiling kernels, once per machine ..."])
     timer.start()
     try:
         for kind in ("t1", "hs", "h"):

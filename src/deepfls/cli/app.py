@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import demo, evaluate, predict, reproduce, train
+from deepfls.cli import bench, demo, evaluate, predict, reproduce, train
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
@@ -23,6 +23,7 @@ app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(reproduce.reproduce)
+app.command()(bench.bench)
 app.command()(demo.demo)
 
 
