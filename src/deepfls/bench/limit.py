@@ -17,8 +17,8 @@ NAMES = {"t1": "T1", "hs": "IT2 hs"}
 def matrix_products(work: Work, n_forms: int) -> Callable[[], None]:
     """The products of one step, forward and backward, into memory that is there already.
 
-    ``n_forms`` quadratic forms, [z², z, 1] @ weights, and the consequents, x @ slopes; going back, the rows transposed times
-    the gradients of both. No gradient of x: a training step needs none.
+    ``n_forms`` quadratic forms, [z², z, 1] @ weights, and the consequents, x @ slopes; going back, the rows transposed
+    times the gradients of both. No gradient of x: a training step needs none.
     """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(work.batch, work.n_features, generator=generator)

@@ -49,7 +49,7 @@ class _Storages(TorchDispatchMode):
 
 
 def allocated(call: Callable[[], object]) -> int:
-    """Bytes that a call takes, never less than its peak: results of all tensor operations, and the peak of all NumPy arrays.
+    """Bytes that a call takes, never less than its peak: results of all tensor operations, and the peak of NumPy arrays.
 
     The scratch of compiled kernels is not seen. It has a fixed size, or that of a few rows.
     """

@@ -81,4 +81,5 @@ def _step(kind: str, batch: str, n_features: str, n_rules: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"prediction": _prediction, "step": _step}[sys.argv[1]](*sys.argv[2:])))
+    measured: dict[str, Callable[..., int]] = {"prediction": _prediction, "step": _step}
+    print(json.dumps(measured[sys.argv[1]](*sys.argv[2:])))

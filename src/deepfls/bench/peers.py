@@ -1,7 +1,7 @@
 """How does the time of a fit compare with that of other packages on the same work?
 
-The peers live in a virtual environment of their own, in the user's folder for caches, made on first use. Each runs in its own
-process and is asked for one fit at a time, in turn with ours: all on one thread, k-means included.
+The peers live in a virtual environment of their own, in the user's folder for caches, made on first use. Each runs in its
+own process and is asked for one fit at a time, in turn with ours: all on one thread, k-means included.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def seconds_of_fits(
                 stack.callback(worker.close)
                 worker()  # a fit to find out whether it works at all
                 workers[name] = worker
-            except PeerError as error:
+            except PeerError as error:  # noqa: PERF203  # one failing peer does not end the others
                 if name.startswith("ours"):
                     raise
                 failed[name] = str(error)

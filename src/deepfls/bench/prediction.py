@@ -12,7 +12,7 @@ import torch
 
 from deepfls.bench.peak import prediction_growth
 from deepfls.bench.rows import Row, Target
-from deepfls.bench.timing import FULL, QUICK, Calls, fastest, threads
+from deepfls.bench.timing import FULL, QUICK, WALL, Calls, fastest, threads
 from deepfls.estimators import FLSRegressor
 
 N_FEATURES, N_RULES = 10, 20
@@ -47,14 +47,15 @@ def measure(quick: bool = False) -> Iterator[Row]:
     model = fitted()
     x = np.random.default_rng(1).standard_normal((n_rows, N_FEATURES))
     with threads(n_cores()):
-        seconds = fastest({"rows": Calls(lambda: model.predict(x))}, effort)["rows"]
+        seconds = fastest({"rows": Calls(lambda: model.predict(x), WALL)}, effort)["rows"]
     yield Row("prediction", f"{n_rows:,} rows, {size}, {n_cores()} threads", n_rows / seconds, "rows/s", TARGETS["rows"])
     yield from _memory(model, n_rows, size)
     row = x[:1].copy()
     scaled = torch.from_numpy(model.x_scaling_.apply(row))
     with threads(n_cores()), torch.no_grad():
         best = fastest(
-            {"predict": Calls(lambda: model.predict(row)), "model": Calls(lambda: model.system_(scaled))}, effort
+            {"predict": Calls(lambda: model.predict(row), WALL), "model": Calls(lambda: model.system_(scaled), WALL)},
+            effort,
         )
     yield Row("prediction", f"one row through predict, {size}", 1e6 * best["predict"], "µs", TARGETS["predict"])
     yield Row("prediction", f"one row through the model alone, {size}", 1e6 * best["model"], "µs", TARGETS["model"])

@@ -9,7 +9,7 @@ import torch
 
 from deepfls.bench.prediction import fitted, n_cores
 from deepfls.bench.rows import Row, Target
-from deepfls.bench.timing import FULL, QUICK, Calls, Effort, Steps, Work, fastest, threads
+from deepfls.bench.timing import FULL, QUICK, WALL, Calls, Effort, Steps, Work, fastest, threads
 from deepfls.estimators import FLSRegressor
 
 LARGE = Work(batch=8192, n_features=90, n_rules=50)
@@ -36,17 +36,17 @@ def measure(quick: bool = False) -> Iterator[Row]:
         yield Row("threads", "two threads over one: this machine offers one core", None, "x", FASTER)
     else:
         for kind, name in NAMES.items():
-            one, two = _one_and_two(Steps(kind, LARGE), effort)
+            one, two = _one_and_two(Steps(kind, LARGE, clock=WALL), effort)
             yield Row("threads", f"large step, 1 thread / 2, {name}, {LARGE}", one / two, "x", FASTER)
         model, x = fitted(), np.random.default_rng(0).standard_normal((_PREDICTED_ROWS, 10))
-        one, two = _one_and_two(Calls(lambda: model.predict(x)), effort)
+        one, two = _one_and_two(Calls(lambda: model.predict(x), WALL), effort)
         yield Row(
             "threads", f"predicting {_PREDICTED_ROWS:,} rows, 1 thread / 2, IT2 hs, M 10, P 20", one / two, "x", FASTER
         )
-        for work in QUICK_SMALL if quick else SMALL:
+        for small in QUICK_SMALL if quick else SMALL:
             for kind, name in NAMES.items():
-                one, two = _one_and_two(Steps(kind, work), effort)
-                yield Row("threads", f"small step, 2 threads / 1, {name}, {work}", two / one, "x", NOT_SLOWER)
+                one, two = _one_and_two(Steps(kind, small, clock=WALL), effort)
+                yield Row("threads", f"small step, 2 threads / 1, {name}, {small}", two / one, "x", NOT_SLOWER)
     yield Row("threads", "calls that leave another number of threads", float(len(changing_calls())), "calls", UNCHANGED)
 
 

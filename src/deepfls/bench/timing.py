@@ -1,4 +1,8 @@
-"""How time is measured: real training steps, in short windows, the competitors in turn."""
+"""How time is measured: real training steps, in short windows, the competitors in turn.
+
+Work on one thread is timed by the processor time of that thread, which is the time on the wall but for what other processes
+take from it. Where several threads work, only the wall tells.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +24,10 @@ from deepfls.train.loop import Rows, train
 _WINDOW_SECONDS = 0.02
 _MAX_STEPS = 64
 _MIN_STEPS = 2
+
+Clock = Callable[[], float]
+ONE_THREAD: Clock = time.thread_time
+WALL: Clock = time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -60,8 +68,8 @@ def threads(number: int) -> Iterator[None]:
 def new_system(kind: str, work: Work, algorithm: str = "auto") -> T1FLS | IT2FLS:
     """A system of the size of ``work``: kind "t1", or the uncertainty of an IT2 one, "hs", "h" or "s".
 
-    The t-norm is the estimators' default. Slopes and intercepts are spread out, as after training: near zero all rules would
-    agree, and end points are easy to find where rules agree.
+    The t-norm is the estimators' default. Slopes and intercepts are spread out, as after training: near zero all rules
+    would agree, and end points are easy to find where rules agree.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -85,20 +93,23 @@ def random_rows(n_rows: int, n_features: int) -> Rows:
 class _Marks:
     """The moments at which steps ended; takes the place of a progress bar."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self.moments: list[float] = []
 
     def step(self, n_rows: int) -> None:
-        self.moments.append(time.perf_counter())
+        self.moments.append(self.clock())
 
     def epoch(self, row: dict[str, float]) -> None:
         """Not of interest."""
 
 
-def run_steps(system: T1FLS | IT2FLS, rows: Rows, batch: int, weight_decay: float = 0.0) -> list[float]:
+def run_steps(
+    system: T1FLS | IT2FLS, rows: Rows, batch: int, weight_decay: float = 0.0, clock: Clock = ONE_THREAD
+) -> list[float]:
     """Train for one epoch by the real loop, Adam and the squared error; the moments at which its steps ended."""
     config = TrainConfig(epochs=1, batch_size=batch, weight_decay=weight_decay)
-    marks = _Marks()
+    marks = _Marks(clock)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of a run cut short, which is told below
         result = train(system, rows, config, generator=torch.Generator().manual_seed(2), progress=marks)
@@ -116,7 +127,8 @@ class Steps:
     after its steps is left out.
     """
 
-    def __init__(self, kind: str, work: Work, algorithm: str = "auto") -> None:
+    def __init__(self, kind: str, work: Work, algorithm: str = "auto", clock: Clock = ONE_THREAD) -> None:
+        self.clock = clock
         self.system = new_system(kind, work, algorithm)
         self.work = work
         self._rows = random_rows((_MIN_STEPS + 1) * work.batch, work.n_features)
@@ -125,24 +137,25 @@ class Steps:
         self._rows = random_rows((steps + 1) * work.batch, work.n_features)
 
     def __call__(self) -> float:
-        moments = run_steps(self.system, self._rows, self.work.batch)
+        moments = run_steps(self.system, self._rows, self.work.batch, clock=self.clock)
         return (moments[-1] - moments[0]) / (len(moments) - 1)
 
 
 class Calls:
     """A function; a call gives the seconds of one call of it, from a window of several."""
 
-    def __init__(self, function: Callable[[], object]) -> None:
+    def __init__(self, function: Callable[[], object], clock: Clock = ONE_THREAD) -> None:
+        self._clock = clock
         self._function = function
         self._repeats = 1
         self()
         self._repeats = round(min(1000, max(1, _WINDOW_SECONDS / self())))
 
     def __call__(self) -> float:
-        began = time.perf_counter()
+        began = self._clock()
         for _ in range(self._repeats):
             self._function()
-        return (time.perf_counter() - began) / self._repeats
+        return (self._clock() - began) / self._repeats
 
 
 def fastest(competitors: Mapping[str, Callable[[], float]], effort: Effort) -> dict[str, float]:

@@ -62,7 +62,8 @@ def bench(
     if judged:
         output.line(f"{sum(row.holds is True for row in judged)} of {len(judged)} targets hold.")
     if markdown is not None and rows:
-        _write_markdown(markdown, rows, quick)
+        command = " ".join(["deepfls bench", *(["--quick"] if quick else []), "--only", ",".join(names)])
+        _write_markdown(markdown, rows, quick, command)
     if interrupted:
         print_error("interrupted; what was finished is above.", label="Stopped")
         raise KeyboardInterrupt
@@ -141,14 +142,12 @@ def _print_table(question: Question, rows: list[Row], output: Output) -> None:
     Console(highlight=False).print(table)
 
 
-def _write_markdown(path: Path, rows: list[Row], quick: bool) -> None:
+def _write_markdown(path: Path, rows: list[Row], quick: bool, command: str) -> None:
     from deepfls.bench.questions import QUESTIONS
     from deepfls.cli.output import printable
     from deepfls.cli.sections import hardware, markdown_table, write_section
 
-    parts = [
-        "## Speed\n\nWritten by `deepfls bench --peers --markdown RESULTS.md`; docs/speed.md tells how. M inputs, P rules."
-    ]
+    parts = [f"## Speed\n\nWritten by `{command} --markdown RESULTS.md`; docs/speed.md tells how. M inputs, P rules."]
     if quick:
         parts.append(_QUICK)
     for name, question in QUESTIONS.items():
