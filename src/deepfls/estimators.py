@@ -14,15 +14,18 @@ from sklearn.utils.validation import column_or_1d
 
 from deepfls import estimator_state
 from deepfls._checks import (
+    check_absent,
+    check_alone,
     check_finite_table,
     check_number_targets,
     check_same_length,
     check_targets_given,
     check_unchanged,
 )
-from deepfls.learner import Array, FLSEstimator
+from deepfls.learner import Array, FLSEstimator, is_source
 from deepfls.model_file import ModelFileError, read_model
 from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.train.checkpoint import Checkpoints
 
 _SETTINGS = """
     Parameters
@@ -127,21 +130,35 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
     target_names_: tuple[str, ...]
     _LOSSES = ("l1", "l2", "huber", "log-cosh", "pinball")
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLSRegressor:
-        """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs).
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: Checkpoints | None = None
+    ) -> FLSRegressor:
+        """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs), or from a source of both.
 
         Parameters
         ----------
-        X : array or frame, shape (rows, features)
+        X : array or frame, shape (rows, features), or ParquetSource
             Numbers; NaN is an error. Names of columns are kept and checked in predictions.
         y : array or frame, shape (rows,) or (rows, outputs)
+            None beside a source, which names its targets and weights itself.
         sample_weight : array, shape (rows,), optional
+        checkpoints : Checkpoints, optional
+            How a run on a source keeps its state, to go on after it was stopped.
 
         Returns
         -------
         FLSRegressor
             Itself.
         """
+        if is_source(X):
+            check_absent("y", y, "a source", "it names its target itself")
+            check_absent("sample_weight", sample_weight, "a source", "it names a column of weights itself")
+            with self._whole_or_not_at_all():
+                self._fit_source(X.with_numbers(), checkpoints)
+                self.target_names_ = X.layout.targets
+                self._single_target_ = len(self.target_names_) == 1
+            return self
+        check_alone("checkpoints", checkpoints, "a source such as ParquetSource")
         with self._whole_or_not_at_all():
             x = self._validated_x(X, reset=not self._continues)
             targets = check_number_targets(y)
@@ -234,22 +251,33 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         given = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         super().__init__(**given)
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> FLSClassifier:
-        """Learn from rows X (rows, features) and classes y (rows,).
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: Checkpoints | None = None
+    ) -> FLSClassifier:
+        """Learn from rows X (rows, features) and classes y (rows,), or from a source of both.
 
         Parameters
         ----------
-        X : array or frame, shape (rows, features)
+        X : array or frame, shape (rows, features), or ParquetSource
             Numbers; NaN is an error. Names of columns are kept and checked in predictions.
         y : array, shape (rows,)
-            Classes: text, integers or booleans.
+            Classes: text, integers or booleans. None beside a source, which names its target itself.
         sample_weight : array, shape (rows,), optional
+        checkpoints : Checkpoints, optional
+            How a run on a source keeps its state, to go on after it was stopped.
 
         Returns
         -------
         FLSClassifier
             Itself.
         """
+        if is_source(X):
+            check_absent("y", y, "a source", "it names its target itself")
+            check_absent("sample_weight", sample_weight, "a source", "it names a column of weights itself")
+            with self._whole_or_not_at_all():
+                self.classes_ = self._fit_source(X, checkpoints, classes=True).classes
+            return self
+        check_alone("checkpoints", checkpoints, "a source such as ParquetSource")
         with self._whole_or_not_at_all():
             x = self._validated_x(X, reset=not self._continues)
             check_targets_given(y)
@@ -261,12 +289,16 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
             classes, index = np.unique(labels, return_inverse=True)
             if self._continues:
                 check_unchanged({"classes": self.classes_.tolist()}, {"classes": classes.tolist()})
-            # The ridge start aims at logits of +2 for the class and -2 / (classes - 1) for the others.
-            logits = 2.0 * (np.eye(len(classes)) * len(classes) - 1.0) / max(len(classes) - 1, 1)
+            logits = self._start_targets(len(classes))
             targets = index.reshape(-1, 1).astype(np.float64)
             self._fit_arrays(x, targets, sample_weight, target_scaling="none", start_targets=logits)
             self.classes_ = classes
         return self
+
+    @staticmethod
+    def _start_targets(n_classes: int) -> Array:
+        """What the ridge start aims at: logits of +2 for the class and -2 / (classes - 1) for the others."""
+        return 2.0 * (np.eye(n_classes) * n_classes - 1.0) / max(n_classes - 1, 1)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""

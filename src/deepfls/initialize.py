@@ -6,6 +6,7 @@ The data are expected in scaled units (about zero mean and unit spread per colum
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ def initialize_system(
     ridge: float = 1e-3,
     sample_weight: Tensor | None = None,
     random_state: np.random.RandomState,
+    part: slice = slice(None),
+    total: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
     """Set the parameters of a system from data.
 
@@ -60,6 +63,10 @@ def initialize_system(
     sample_weight : Tensor, shape (batch,), optional
     random_state : RandomState
         Source of all randomness.
+    part : slice
+        The rows whose normal equations this process adds up, where several do; all of them by default.
+    total : callable, optional
+        The sum of a tensor over these processes, in place.
     """
     check_option("centers", centers, CENTERS)
     check_option("consequents", consequents, CONSEQUENTS)
@@ -86,7 +93,8 @@ def initialize_system(
         if system.order == 1:
             system.slopes = 0.01 * torch.rand(system.n_rules, system.n_outputs, system.n_features, generator=seed)
     else:
-        solve_consequents(system, x, y, ridge=ridge, sample_weight=sample_weight)
+        weight = None if sample_weight is None else sample_weight[part]
+        solve_consequents(system, x[part], y[part], ridge=ridge, sample_weight=weight, total=total)
 
 
 def start_sigmas(rows: Array, width: float) -> Array:
@@ -152,18 +160,25 @@ def _grid(rows: Array, n_rules: int, random_state: np.random.RandomState) -> Arr
 
 
 def solve_consequents(
-    system: T1FLS | IT2FLS, x: Tensor, y: Tensor, *, ridge: float, sample_weight: Tensor | None = None
+    system: T1FLS | IT2FLS,
+    x: Tensor,
+    y: Tensor,
+    *,
+    ridge: float,
+    sample_weight: Tensor | None = None,
+    total: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
     """Set the consequents to the ridge solution for the present sets: the linear half of hybrid learning.
 
     A Type-1 output is linear in its consequents, ``y = Σ_p f̂_p (a_p · x + a_p0)`` with normalised firing f̂; for IT2 systems
     the mean of lower and upper firing stands in, for which the solution is close to that of the exact reduction. The
     penalty pulls every rule towards one common linear model, which is fitted first: rules that hardly fire get
-    that model instead of zeros or noise.
+    that model instead of zeros or noise. The normal equations are sums over rows, so they may come in parts from several
+    processes, whose ``total`` each of them solves.
     """
     n_rules, n_outputs, n_features = system.n_rules, system.n_outputs, system.n_features
     linear = system.order == 1
-    common = _common_model(x, y, ridge, sample_weight, linear and n_features < _MAX_UNKNOWNS)
+    common = _common_model(x, y, ridge, sample_weight, linear and n_features < _MAX_UNKNOWNS, total)
     ones = x.new_ones(len(x), 1).double()
     basis = torch.cat([x.double(), ones], dim=1) if linear else ones
     if linear and n_features >= _MAX_UNKNOWNS:
@@ -179,7 +194,7 @@ def solve_consequents(
             firing = _normalised_firing(system, x[part]).double()
             design = (firing.unsqueeze(2) * local[part].unsqueeze(1)).flatten(1)
             moments.add(design, residual[part], None if sample_weight is None else sample_weight[part])
-        found = moments.solve(ridge).view(n_rules, local.shape[1], n_outputs)
+        found = moments.summed(total).solve(ridge).view(n_rules, local.shape[1], n_outputs)
         weights[:, -local.shape[1] :] += found
     system.intercepts = weights[:, -1]
     if linear:
@@ -192,17 +207,23 @@ class _NormalEquations:
     def __init__(self, n_unknowns: int, n_outputs: int) -> None:
         self.gram = torch.zeros(n_unknowns, n_unknowns, dtype=torch.float64)
         self.moment = torch.zeros(n_unknowns, n_outputs, dtype=torch.float64)
-        self.total = 0.0
+        self.weight = torch.zeros(1, dtype=torch.float64)
 
     def add(self, design: Tensor, target: Tensor, sample_weight: Tensor | None) -> None:
         weighted = design if sample_weight is None else design * sample_weight.double().unsqueeze(1)
         self.gram += (weighted.t() @ design).cpu()
         self.moment += (weighted.t() @ target).cpu()
-        self.total += float(len(design)) if sample_weight is None else float(sample_weight.sum())
+        self.weight += float(len(design)) if sample_weight is None else float(sample_weight.sum())
+
+    def summed(self, total: Callable[[Tensor], Tensor] | None) -> _NormalEquations:
+        """The equations of all processes together."""
+        for part in (self.gram, self.moment, self.weight) if total is not None else ():
+            total(part)  # type: ignore[misc]  # not None here
+        return self
 
     def solve(self, ridge: float, free: int = 0) -> Tensor:
         """Minimiser with the penalty on all but the last ``free`` unknowns."""
-        penalty = torch.full((len(self.gram),), ridge * max(self.total, 1e-30), dtype=torch.float64)
+        penalty = torch.full((len(self.gram),), ridge * max(float(self.weight), 1e-30), dtype=torch.float64)
         if free:
             penalty[-free:] = 0.0
         regular = self.gram + torch.diag(penalty)
@@ -213,13 +234,20 @@ class _NormalEquations:
         return torch.cholesky_solve(self.moment, factor)
 
 
-def _common_model(x: Tensor, y: Tensor, ridge: float, sample_weight: Tensor | None, linear: bool) -> Tensor:
+def _common_model(
+    x: Tensor,
+    y: Tensor,
+    ridge: float,
+    sample_weight: Tensor | None,
+    linear: bool,
+    total: Callable[[Tensor], Tensor] | None,
+) -> Tensor:
     """One ridge regression for all rules, its intercept free; (features + 1, outputs) or (1, outputs)."""
     ones = x.new_ones(len(x), 1).double()
     design = torch.cat([x.double(), ones], dim=1) if linear else ones
     moments = _NormalEquations(design.shape[1], y.shape[1])
     moments.add(design, y.double(), sample_weight)
-    return moments.solve(ridge, free=1).to(x.device)
+    return moments.summed(total).solve(ridge, free=1).to(x.device)
 
 
 def _normalised_firing(system: T1FLS | IT2FLS, x: Tensor) -> Tensor:

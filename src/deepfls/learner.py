@@ -32,8 +32,9 @@ from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train import recipe
+from deepfls.train.checkpoint import Checkpoints
 from deepfls.train.config import TrainConfig
-from deepfls.train.loop import Rows, threads_for, train
+from deepfls.train.loop import Rows, TrainResult, threads_for, train
 from deepfls.train.progress import TrainingBar
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -161,11 +162,8 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         continued = self._continues
         if continued:
             check_unchanged(self._structure_, self._structure(x.shape[1], n_outputs))
-        if not callable(self.loss):
-            check_option("loss", self.loss, self._LOSSES)
-        check_option("scaling", self.scaling, SCALINGS)
-        check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
-        dtype = DTYPES[check_option("dtype", self.dtype, tuple(DTYPES))]
+        self._check_settings()
+        dtype = DTYPES[self.dtype]
         random = check_random_state(self.random_state)
         # A callable may average over its batch, where a merged row would count once.
         samples = weighted_samples(x, y, weight, merged=not callable(self.loss))
@@ -208,16 +206,39 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         with contextlib.ExitStack() as stack:
             bar = stack.enter_context(TrainingBar(config.epochs, len(rows))) if self.verbose else None
             result = train(system, rows, config, generator=generator, validation=validation, progress=bar)
+        self._adopt(system, x_scaling, y_scaling, result)
+        self._summarize(samples.x)
+        self.__dict__.pop("table_", None)  # of an earlier fit to a table
+
+    def _fit_source(self, source: Any, checkpoints: Checkpoints | None, *, classes: bool = False) -> Any:
+        """Train on a source of rows that need not fit into memory."""
+        from deepfls.stream_fit import fit_source  # here: it needs pyarrow, which arrays do without
+
+        fitted = fit_source(self, source, classes=classes, checkpoints=checkpoints)
+        self.n_features_in_ = len(source.layout.features)
+        self.feature_names_in_ = np.array(source.layout.input_names, dtype=object)
+        self.table_ = source.layout.as_dict()  # commands find the columns of a table by it
+        return fitted
+
+    def _check_settings(self) -> None:
+        """Refuse settings that nothing below would."""
+        if not callable(self.loss):
+            check_option("loss", self.loss, self._LOSSES)
+        check_option("scaling", self.scaling, SCALINGS)
+        check_number("validation_fraction", self.validation_fraction, above=0.0, below=1.0)
+        check_option("dtype", self.dtype, tuple(DTYPES))
+
+    def _adopt(self, system: T1FLS | IT2FLS, x_scaling: Scaling, y_scaling: Scaling, result: TrainResult) -> None:
+        """Take over a trained system and the record of its training."""
+        earlier = self.history_ if self._continues else []
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are cut into batches.
-        self.system_ = system.to(device=device, dtype=torch.float64).requires_grad_(False)
+        self.system_ = system.to(dtype=torch.float64).requires_grad_(False)
         self.x_scaling_, self.y_scaling_ = x_scaling, y_scaling
-        earlier = self.history_ if continued else []
         first = earlier[-1]["epoch"] if earlier else 0.0
         self.history_ = [*earlier, *({**row, "epoch": first + row["epoch"]} for row in result.history)]
         self.n_epochs_ = len(self.history_)
         self.stopped_by_ = result.stopped_by
-        self._structure_ = self._structure(x.shape[1], n_outputs)
-        self._summarize(samples.x)
+        self._structure_ = self._structure(system.n_features, system.n_outputs)
 
     def _summarize(self, x: Array) -> None:
         """Keep what rules, plots and exports need to know about the data: ranges, and how much every rule fires."""
@@ -321,6 +342,11 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     @abc.abstractmethod
     def _n_scaled_targets(self, system: T1FLS | IT2FLS) -> int:
         """Columns that ``y_scaling_`` has: one per target, or one for the index of a class."""
+
+
+def is_source(X: Any) -> bool:
+    """Whether X is a source of rows rather than the rows themselves; asked without importing pyarrow."""
+    return hasattr(X, "all_rows") and hasattr(X, "layout")
 
 
 def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:

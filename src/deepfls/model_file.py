@@ -31,7 +31,7 @@ def write_model(path: str | os.PathLike[str], description: dict[str, Any], tenso
     from safetensors.numpy import save  # here: keeps `import deepfls` light
 
     text = json.dumps(description, sort_keys=True, allow_nan=False)
-    metadata = {"format": FORMAT, "version": str(VERSION), "description": text, "sha256": _digest(text, tensors)}
+    metadata = {"format": FORMAT, "version": str(VERSION), "description": text, "sha256": digest(text, tensors)}
     write_whole(Path(path), save({name: np.ascontiguousarray(value) for name, value in tensors.items()}, metadata))
 
 
@@ -80,15 +80,16 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
         raise ModelFileError(f"{str(path)!r} is not a deepfls model, or it is truncated ({error}).") from error
     except (json.JSONDecodeError, RecursionError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: its description is not JSON.") from error
-    if metadata.get("sha256") != _digest(text, tensors) or not isinstance(description, dict):
+    if metadata.get("sha256") != digest(text, tensors) or not isinstance(description, dict):
         raise ModelFileError(f"{str(path)!r} is damaged or was altered: its content does not match its digest.")
     return description, tensors
 
 
-def _digest(text: str, tensors: dict[str, Array]) -> str:
-    digest = hashlib.sha256(text.encode())
+def digest(text: str, tensors: dict[str, Array]) -> str:
+    """SHA-256 over a description and named arrays with their types and shapes."""
+    hashed = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         value = np.ascontiguousarray(tensors[name])
-        digest.update(f"{name} {value.dtype.str} {value.shape} ".encode())
-        digest.update(value.tobytes())
-    return digest.hexdigest()
+        hashed.update(f"{name} {value.dtype.str} {value.shape} ".encode())
+        hashed.update(value.tobytes())
+    return hashed.hexdigest()

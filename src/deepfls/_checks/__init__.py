@@ -14,6 +14,7 @@ from deepfls._checks.settings import (
     check_unchanged,
     did_you_mean,
 )
+from deepfls._checks.streams import NULLS, Interval, check_absent, check_alone, check_interval
 from deepfls._checks.tables import (
     LARGEST,
     check_finite_table,
@@ -43,7 +44,11 @@ from deepfls._checks.tensors import (
 
 __all__ = [
     "LARGEST",
+    "NULLS",
+    "Interval",
+    "check_absent",
     "check_alike",
+    "check_alone",
     "check_antecedents",
     "check_assigned_values",
     "check_batch",
@@ -54,6 +59,7 @@ __all__ = [
     "check_equal_values",
     "check_finite_table",
     "check_firing_values",
+    "check_interval",
     "check_loss_values",
     "check_magnitude_values",
     "check_mix",

@@ -48,7 +48,8 @@ class OneLineGroup(TyperGroup):
             if debug and not isinstance(error, UsageError | _ParserError):
                 raise
             code = _code_of(error)
-            print_error(_sentence(error))
+            if not getattr(error, "told", False):  # by another process
+                print_error(_sentence(error))
         sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # typer's context is click's

@@ -7,7 +7,8 @@ from typing import Annotated
 
 from deepfls.cli import settings as s
 from deepfls.cli.errors import UsageError
-from deepfls.cli.output import Output, shown
+from deepfls.cli.output import Output, shown, started_processes
+from deepfls.cli.training import refuse_without_stream
 
 
 def evaluate(
@@ -17,6 +18,8 @@ def evaluate(
         list[str] | None,
         s.option("--target", "Column with the true values, if not named as in training; repeat.", s.DATA, metavar="COL"),
     ] = None,
+    stream: s.Stream = None,
+    nulls: s.Nulls = None,
     quiet: s.Quiet = False,
     json: s.Json = False,
     debug: s.Debug = False,
@@ -24,6 +27,12 @@ def evaluate(
     """Measure a model on a table: RMSE, MAE and R² of numbers, accuracy and log loss of classes."""
     output = Output(quiet=quiet, json=json)
     with output.shown_warnings():
+        if stream or started_processes() > 1:
+            from deepfls.cli.stream import evaluate_stream
+
+            evaluate_stream(model, data, target or [], nulls or "error", output)
+            return
+        refuse_without_stream({"nulls": nulls})
         _run(model, data, target or [], output)
 
 

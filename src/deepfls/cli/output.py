@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,16 @@ def shown(name: object, style: str = "", width: int | None = None) -> Text:
     return Text(text, style=style)
 
 
+def started_processes() -> int:
+    """How many processes torchrun started, 1 without it; told without importing torch."""
+    return int(os.environ.get("WORLD_SIZE") or 1)
+
+
+def _follows() -> bool:
+    """Whether another process is the one that speaks."""
+    return started_processes() > 1 and int(os.environ.get("RANK") or 0) > 0
+
+
 def print_error(sentence: str, label: str = "Error") -> None:
     """One line on standard error."""
     from rich.console import Console
@@ -53,11 +64,12 @@ def print_error(sentence: str, label: str = "Error") -> None:
 
 
 class Output:
-    """Where a command speaks, according to ``--quiet`` and ``--json``."""
+    """Where a command speaks, according to ``--quiet`` and ``--json``. Of many processes only the first does."""
 
     def __init__(self, *, quiet: bool, json: bool) -> None:
         from rich.console import Console
 
+        quiet, json = (True, False) if _follows() else (quiet, json)
         self.quiet = quiet
         self.json = json
         self.silent = quiet or json

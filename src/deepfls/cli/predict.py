@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deepfls.cli import settings as s
 from deepfls.cli.errors import UsageError
-from deepfls.cli.output import Output, printable, shown
+from deepfls.cli.output import Output, printable, shown, started_processes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,12 +24,14 @@ def predict(
     data: Annotated[str, s.DATA_ARGUMENT],
     out: Annotated[
         Path | None,
-        s.option("--out", "CSV or Parquet file to write; standard output by default.", s.OUTPUT, metavar="FILE"),
+        s.option("--out", "CSV or Parquet file, or folder of parts; standard output by default.", s.OUTPUT, metavar="FILE"),
     ] = None,
     keep: Annotated[
         list[str] | None, s.option("--keep", "Column of DATA to carry along; repeat for several.", s.OUTPUT, metavar="COL")
     ] = None,
     prefix: Annotated[str, s.option("--prefix", "Put before the names of predictions.", s.OUTPUT, metavar="TEXT")] = "",
+    nulls: s.Nulls = None,
+    resume: Annotated[bool, s.flag("--resume", text="Go on with a folder of parts where an earlier run stopped.")] = False,
     force: s.Force = False,
     quiet: s.Quiet = False,
     json: s.Json = False,
@@ -37,13 +39,31 @@ def predict(
 ) -> None:
     """Write a model's predictions for the rows of a table.
 
-    A classifier gives the class and, in columns TARGET=CLASS, the probability of each.
+    A classifier gives the class and, in columns TARGET=CLASS, the probability of each. A folder as --out takes tables of
+    any size, row group by row group, and several processes share it.
     """
     output = Output(quiet=quiet, json=json)
     out = None if out is None or str(out) == "-" else out
     if json and out is None:
         raise UsageError("--json must come with --out, because predictions would fill standard output.")
     with output.shown_warnings():
+        if out is not None and (out.is_dir() or not out.suffix):
+            from deepfls.cli.stream import predict_stream
+
+            predict_stream(
+                (model, data, out),
+                keep or [],
+                lambda opened, table: predicted_columns(opened, table, keep or [], prefix),
+                output,
+                about={"prefix": prefix},
+                nulls=nulls or "error",
+                resume=resume,
+                force=force,
+            )
+            return
+        if nulls is not None or resume or started_processes() > 1:
+            name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
+            raise UsageError(f"{name} must come with a folder as --out, got {str(out or '-')!r}.")
         _run(model, data, out, keep or [], prefix, output, force=force)
 
 

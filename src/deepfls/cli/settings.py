@@ -62,6 +62,14 @@ Task = Annotated[
 TestFraction = Annotated[
     float | None, option("--test-fraction", "Share of the rows held out to measure the error on.", DATA, metavar="SHARE")
 ]
+Stream = Annotated[
+    bool | None,
+    option("--stream/--no-stream", "Read row group by row group, for tables larger than memory.", DATA, metavar=""),
+]
+Nulls = Annotated[
+    str | None, option("--nulls", "A missing value is an error, or drop leaves its row out.", DATA, metavar="NAME")
+]
+BufferRows = Annotated[int | None, option("--buffer-rows", "Rows of a stream that are mixed at a time.", DATA, metavar="N")]
 Config = Annotated[
     Path | None, option("--config", "TOML file with any of these settings; flags win.", DATA, metavar="FILE")
 ]
@@ -105,6 +113,16 @@ Validation = Annotated[
 Seed = Annotated[int | None, option("--seed", "Makes the run repeatable.", TRAINING, metavar="N")]
 Device = Annotated[str | None, option("--device", "auto, cpu, cuda, mps, ...", TRAINING, metavar="NAME")]
 Dtype = Annotated[str | None, option("--dtype", "float32 or float64.", TRAINING, metavar="NAME")]
+
+CheckpointDir = Annotated[
+    Path | None, option("--checkpoint-dir", "Folder that keeps the state of a run on a stream.", TRAINING, metavar="DIR")
+]
+CheckpointEvery = Annotated[
+    str | None, option("--checkpoint-every", "Steps, or a time such as 30s; 200 by default.", TRAINING, metavar="N")
+]
+Resume = Annotated[
+    bool | None, option("--resume/--no-resume", "Go on from the newest checkpoint, if there is one.", TRAINING, metavar="")
+]
 
 Centers = Annotated[str | None, option("--centers", "kmeans, kmeans-per-input or grid.", START, metavar="NAME")]
 Consequents = Annotated[str | None, option("--consequents", "ridge or random.", START, metavar="NAME")]
@@ -155,7 +173,9 @@ _AUTOMATIC: dict[str, type] = {
     "width": float,
 }
 # What a file may also hold where a flag can only be text.
-_ALSO = {"loss_option": (dict,), "optimizer_option": (dict,)} | {name: (kind,) for name, kind in _AUTOMATIC.items()}
+_ALSO = {"loss_option": (dict,), "optimizer_option": (dict,), "checkpoint_every": (int,)} | {
+    name: (kind,) for name, kind in _AUTOMATIC.items()
+}
 # Options of a single call, not settings of a run.
 _NOT_IN_FILE = ("config", "quiet", "json", "debug", "force")
 _WORDS = {

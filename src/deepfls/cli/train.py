@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,14 +11,13 @@ import typer
 
 from deepfls.cli import settings as s
 from deepfls.cli.errors import INTERRUPT, UsageError
-from deepfls.cli.output import Output, shown
+from deepfls.cli.output import Output, started_processes
+from deepfls.cli.training import announce, check_training, close, refuse_without_stream, with_task
 
 if TYPE_CHECKING:
-    from deepfls.cli.models import Model
-    from deepfls.data.layout import Array, Layout
+    from deepfls.data.layout import Array
     from deepfls.data.tables import DataTable
 
-TASKS = ("auto", "regression", "classification")
 _OUT = Path("model.fls")
 
 
@@ -33,6 +31,9 @@ def train(
     weight: s.Weight = None,
     task: s.Task = None,
     test_fraction: s.TestFraction = None,
+    stream: s.Stream = None,
+    nulls: s.Nulls = None,
+    buffer_rows: s.BufferRows = None,
     config: s.Config = None,
     kind: s.Kind = None,
     rules: s.Rules = None,
@@ -60,6 +61,9 @@ def train(
     consequents: s.Consequents = None,
     width: s.Width = None,
     ridge: s.Ridge = None,
+    checkpoint_dir: s.CheckpointDir = None,
+    checkpoint_every: s.CheckpointEvery = None,
+    resume: s.Resume = None,
     out: Annotated[
         Path | None, s.option("--out", "Model file to write; model.fls by default.", s.OUTPUT, metavar="FILE")
     ] = None,
@@ -93,8 +97,13 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
             raise UsageError(f"{missing} must be given. See 'deepfls train --help'.")
     arguments = s.estimator_settings(given)
     task, fraction, seed = given.get("task", "auto"), given.get("test_fraction", 0.0), given.get("seed", 0)
-    _check(task, fraction, seed)
+    check_training(task, fraction, seed)
     out = given.get("out", _OUT)
+    if given.get("stream") or started_processes() > 1:
+        from deepfls.cli.stream import train_from_stream
+
+        return train_from_stream(given, arguments, out, output, force=force)
+    refuse_without_stream(given)
     find_files(given["data"])  # a missing table is told before anything about the model file
     check_output(out, force=force, inputs=[given["data"]])
 
@@ -108,12 +117,12 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
         weight=given.get("weight"),
         one_hot=given.get("one_hot", False),
     )
-    layout, classes = _with_task(layout, task)
+    layout, classes = with_task(layout, task)
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
     weight = numbers(table, given["weight"]) if "weight" in given else None
     trained, tested = split_rows(table, fraction, seed, y if classes else None)
     x_trained, x_tested = (x.take(trained), x.take(tested)) if len(tested) else (x, x)
-    _announce(output, table, layout, len(trained), len(tested))
+    announce(output, table.files, layout, len(trained), len(tested))
 
     with output.working("starting"):  # importing torch takes seconds
         from deepfls import FLSClassifier, FLSRegressor
@@ -138,7 +147,7 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
     output.line()
     print_scores(output, groups)
     output.line()
-    _close(output, model, seconds, measured_on_test=len(tested) > 0)
+    close(output, model, seconds, measured_on_test=len(tested) > 0)
     output.result(
         {
             "command": "train",
@@ -159,26 +168,6 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
     return bool(estimator.stopped_by_ == "interrupt")
 
 
-def _check(task: str, fraction: float, seed: int) -> None:
-    from deepfls.data.tables import nearest
-
-    if task not in TASKS:
-        raise UsageError(f"--task must be one of {', '.join(TASKS)}, got {task!r}.{nearest(task, TASKS)}")
-    if not 0.0 <= fraction < 1.0:
-        raise UsageError(f"--test-fraction must be at least 0 and less than 1, got {fraction}.")
-    if not 0 <= seed < 2**32:
-        raise UsageError(f"--seed must be between 0 and {2**32 - 1}, got {seed}.")
-
-
-def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
-    """The layout for a task, and whether that is classification: "auto" takes text and true/false as classes."""
-    classes = task == "classification" or (task == "auto" and layout.target_kind != "number")
-    if classes and len(layout.targets) > 1:
-        raise UsageError(f"Classification takes one --target, got {len(layout.targets)}.")
-    # Read as numbers, text is refused by name and row, and true and false are 1 and 0.
-    return (layout if classes else replace(layout, target_kind="number")), classes
-
-
 def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | None) -> tuple[Array, Array]:
     """Sorted rows to train on and to test on; of every class, at least one row is trained on."""
     import numpy as np
@@ -193,33 +182,3 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
     if fraction > 0 and not len(tested):
         raise TableError(f"{table.label} must have enough rows to hold a share of {fraction:g} out, got {table.n_rows}.")
     return trained, tested
-
-
-def _announce(output: Output, table: DataTable, layout: Layout, n_trained: int, n_tested: int) -> None:
-    files = shown(table.files[0].name, "bold") if len(table.files) == 1 else f"{len(table.files)} files"
-    rows = f"{n_trained:,} rows" if not n_tested else f"{n_trained:,} of {n_trained + n_tested:,} rows"
-    n_inputs = len(layout.input_names)
-    names = [part for name in layout.targets for part in (", ", shown(name, "bold", width=40))][1:]
-    output.line(
-        "Training on ",
-        files,
-        f": {rows}, {n_inputs} input{'s' * (n_inputs != 1)}, target{'s' * (len(layout.targets) > 1)} ",
-        *names,
-    )
-
-
-def _close(output: Output, model: Model, seconds: float, *, measured_on_test: bool) -> None:
-    estimator = model.estimator
-    if not measured_on_test:
-        output.line("Measured on the rows it was trained on; --test-fraction 0.2 would hold rows out.", style="dim")
-    ends = {
-        "interrupt": ", as it was when training was interrupted",
-        "patience": ", stopped early",
-        "divergence": ", the last finite state",
-    }
-    output.line(
-        "Saved ",
-        shown(model.path, "bold"),
-        f": {estimator.kind}, {estimator.n_rules} rule{'s' * (estimator.n_rules != 1)}, "
-        f"{estimator.n_epochs_} epochs, {seconds:.1f} s{ends.get(estimator.stopped_by_, '')}",
-    )

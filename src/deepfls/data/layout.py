@@ -188,7 +188,7 @@ def texts(data: DataTable, name: str) -> pa.ChunkedArray:
     absent = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
     row = first_row(absent)
     if row >= 0:
-        _refuse_missing(data, name, "text", "a missing value", row, int(pc.sum(absent).as_py()))
+        refuse_missing(data, name, "text", "a missing value", row, int(pc.sum(absent).as_py()))
     return column
 
 
@@ -200,17 +200,18 @@ def numbers(data: DataTable, name: str) -> Array:
     row = first_row(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)))
     if row >= 0:
         count = int(pc.sum(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))).as_py())
-        _refuse_missing(data, name, "a number", "a missing value", row, count)
+        refuse_missing(data, name, "a number", "a missing value", row, count)
     # safe=False: integers beyond 2^53 round, as they would in any float64 table.
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     wrong = ~np.isfinite(values)
     if wrong.any():
         row = int(np.argmax(wrong))
-        _refuse_missing(data, name, "a finite number", str(values[row]), row, int(wrong.sum()))
+        refuse_missing(data, name, "a finite number", str(values[row]), row, int(wrong.sum()))
     return values
 
 
-def _refuse_missing(data: DataTable, name: str, rule: str, got: str, row: int, count: int) -> None:
+def refuse_missing(data: DataTable, name: str, rule: str, got: str, row: int, count: int) -> None:
+    """Say of a column that a row of it cannot be used."""
     more = f" ({count:,} such rows)" if count > 1 else ""
     raise TableError(
         f"Column {quoted(name)} of {data.label} must have {rule} in every row, got {got} in {data.place(row)}{more}."

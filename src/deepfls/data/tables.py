@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
 # Bytes at the start of a CSV that hold its header.
 _HEAD = 1 << 20
 # pandas writes an unnamed row index to Parquet under such a name: it is no column of the user's.
-_PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 
 
 class TableError(ValueError):
@@ -180,7 +180,7 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
         table = parquet.ParquetFile(path).read()
     except pa.ArrowInvalid:
         raise TableError(f"{label} is not a Parquet file, or it is damaged.") from None
-    return table.select([i for i, name in enumerate(table.schema.names) if not _PANDAS_INDEX.fullmatch(name)])
+    return table.select([i for i, name in enumerate(table.schema.names) if not PANDAS_INDEX.fullmatch(name)])
 
 
 def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
@@ -209,7 +209,7 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
             path,
             read_options=csv.ReadOptions(use_threads=not careful),
             parse_options=csv.ParseOptions(
-                delimiter=_delimiter(path, header), newlines_in_values=careful, invalid_row_handler=note
+                delimiter=delimiter_of(path, header), newlines_in_values=careful, invalid_row_handler=note
             ),
             convert_options=csv.ConvertOptions(column_types={name: pa.string() for name in text_columns}),
         )
@@ -231,7 +231,7 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
         ) from None
 
 
-def _delimiter(path: Path, header: bytes) -> str:
+def delimiter_of(path: Path, header: bytes) -> str:
     """A comma, unless the name or a header without commas says otherwise."""
     if path.name.lower().endswith((".tsv", ".tsv.gz")):
         return "\t"

@@ -13,22 +13,21 @@ and :func:`relative_firing` takes them relative to each sample's largest before 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from deepfls._checks import check_antecedents, check_option
-from deepfls.functional.tracing import applied, can_use_kernels
+from deepfls.functional.tracing import applied, can_use_kernels, plain_gradients
 
 TNORMS = ("product", "htsk")
 
 # Firing further than this below a sample's largest is held at e^-60 (float32) or e^-600 (float64) of it, so that neither
 # the firing nor a gradient divided by it leaves the normal numbers: denormals make elementwise work ten times slower, and
-# overflow ends in NaN. A weighted average cannot resolve such firing. An end point can where all lower firing has shrunk
-# that far, which takes the product of a hundred heights: docs/maths.md says what it means there, and "htsk" avoids it.
+# overflow ends in NaN. docs/maths.md says where it shows. The compiled kernels work in float64 and have the second floor.
 _LOG_FLOOR = {torch.float64: -600.0, torch.float32: -60.0, torch.bfloat16: -60.0, torch.float16: -9.0}
 
 
@@ -51,8 +50,16 @@ def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, share: float) -> Tens
     return torch.addmm(constant, torch.cat([z * z, z], dim=1), torch.cat([square, linear], dim=1).t())
 
 
+def _stacked_exponents(
+    x: Tensor, centers: Tensor, log_heights: Tensor | None, *sigmas: Tensor, share: float
+) -> tuple[Tensor, ...]:
+    """:func:`_exponents` of every stack of widths, the first with log heights."""
+    first, *others = (_exponents(x, centers, stack, share) for stack in sigmas)
+    return first if log_heights is None else first + log_heights.sum(dim=-1) * share, *others
+
+
 class _Exponents(torch.autograd.Function):
-    """:func:`_exponents` on the CPU for one or two stacks of widths, the first with log heights, in few operations.
+    """:func:`_stacked_exponents` of one or two stacks on the CPU, in few operations.
 
     Rows expanded to [z², z, 1] go through one matrix product per stack each way; what surrounds the products are compiled
     kernels.
@@ -71,8 +78,7 @@ class _Exponents(torch.autograd.Function):
         over_rows(_forms_cpu.expand_rows, (rows, expanded), origin)
         no_heights = np.empty((n_rules, 0), rules.dtype)
         heights = no_heights if log_heights is None else array_of(log_heights)
-        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
-        ctx.save_for_backward(centers, *sigmas)
+        ctx.save_for_backward(x, centers, log_heights, *sigmas)
         ctx.share, ctx.rules, ctx.origin = share, rules, origin
         ctx.expanded, ctx.stacks, ctx.weights = torch.from_numpy(expanded), [array_of(s) for s in sigmas], []
         outputs = []
@@ -83,16 +89,21 @@ class _Exponents(torch.autograd.Function):
             outputs.append(torch.mm(ctx.expanded, ctx.weights[-1]))
             heights = no_heights
         if len(outputs) == 2:
-            _mend_order(*outputs)
+            # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of
+            # autograd is free; as a differentiable minimum it would cost six operations in the backward pass.
+            torch.minimum(outputs[0], outputs[1], out=outputs[0])
         return tuple(outputs)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from deepfls.functional import _forms_cpu  # here: Numba is slow to import
         from deepfls.functional._compiled import array_of
 
-        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        x, centers, log_heights, *sigmas = ctx.saved_tensors  # raises where one was changed in place
+        if torch.is_grad_enabled():
+            inputs = (x, centers, log_heights, *sigmas)
+            first, *others = plain_gradients(partial(_stacked_exponents, share=ctx.share), inputs, grads)
+            return first, others[0], others[1], None, *others[2:]
         columns = ctx.expanded.t()
         grad_centers = np.zeros_like(ctx.rules)
         grad_sigmas = [np.empty_like(stack) for stack in ctx.stacks]
@@ -110,15 +121,6 @@ class _Exponents(torch.autograd.Function):
         return grad_x, torch.from_numpy(grad_centers), given_heights, None, *map(torch.from_numpy, grad_sigmas)
 
 
-def _mend_order(log_lower: Tensor, log_upper: Tensor) -> None:
-    """Hold the lower firing at the upper one: the two sums round differently, so equal sets could cross by an ulp.
-
-    In place and out of sight of autograd it is free; a differentiable minimum would cost six operations going back.
-    """
-    with torch.no_grad():
-        log_lower.copy_(torch.minimum(log_lower, log_upper))
-
-
 def _exponents_grad_x(expanded: Tensor, weights: Sequence[Tensor], grads: Sequence[Tensor]) -> Tensor:
     """Gradient of the rows: with w and -2 w d the weights of z² and z, Σ_p grad_p (2 w z - 2 w d)."""
     n_features = expanded.shape[1] // 2
@@ -126,6 +128,17 @@ def _exponents_grad_x(expanded: Tensor, weights: Sequence[Tensor], grads: Sequen
     to_expanded = products[0] if len(products) == 1 else products[0] + products[1]
     z = expanded[:, n_features : 2 * n_features]
     return to_expanded[:, n_features : 2 * n_features].addcmul(to_expanded[:, :n_features], z, value=2.0)
+
+
+def _stacked(x: Tensor, centers: Tensor, log_heights: Tensor | None, share: float, *sigmas: Tensor) -> tuple[Tensor, ...]:
+    """Exponents of one stack of widths, or of the lower and the upper one, by the fastest way there is."""
+    if can_use_kernels(x, centers, *sigmas):
+        return applied(_Exponents, x, centers, log_heights, share, *sigmas)
+    exponents = _stacked_exponents(x, centers, log_heights, *sigmas, share=share)
+    if len(exponents) == 2:
+        with torch.no_grad():
+            exponents[0].copy_(torch.minimum(*exponents))  # see _Exponents
+    return exponents
 
 
 def _share(tnorm: str, centers: Tensor) -> float:
@@ -160,10 +173,7 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     """
     check_antecedents(x, centers, sigmas=sigmas)
     check_option("tnorm", tnorm, TNORMS)
-    share = _share(tnorm, centers)
-    if not can_use_kernels(x, centers, sigmas):
-        return _exponents(x, centers, sigmas, share)
-    (exponents,) = applied(_Exponents, x, centers, None, share, sigmas)
+    (exponents,) = _stacked(x, centers, None, _share(tnorm, centers), sigmas)
     return exponents
 
 
@@ -198,20 +208,13 @@ def interval_log_firing(
     heights = {} if log_heights is None else {"log_heights": log_heights}
     check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, **heights)
     check_option("tnorm", tnorm, TNORMS)
+    # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and the
+    # type-reduced set then spans all consequents whatever the widths say.
     share = _share(tnorm, centers)
-    if lower_sigmas is not upper_sigmas and can_use_kernels(x, centers, lower_sigmas, upper_sigmas):
-        log_lower, log_upper = applied(_Exponents, x, centers, log_heights, share, lower_sigmas, upper_sigmas)
-    else:
-        log_upper = log_firing(x, centers, upper_sigmas, tnorm)
-        log_lower = log_upper
-        if lower_sigmas is not upper_sigmas:
-            log_lower = _exponents(x, centers, lower_sigmas, share)
-        if log_heights is not None:
-            # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and
-            # the type-reduced set then spans all consequents whatever the widths say.
-            log_lower = log_lower + log_heights.sum(dim=-1) * share
-        if lower_sigmas is not upper_sigmas:
-            _mend_order(log_lower, log_upper)
+    if lower_sigmas is not upper_sigmas:
+        return IntervalFiring(*_stacked(x, centers, log_heights, share, lower_sigmas, upper_sigmas))
+    (log_upper,) = _stacked(x, centers, None, share, upper_sigmas)
+    log_lower = log_upper if log_heights is None else log_upper + log_heights.sum(dim=-1) * share
     return IntervalFiring(log_lower, log_upper)
 
 

@@ -26,16 +26,16 @@ weights w and s = Σ w, dy/dy_p = w_p / s and dy/dw_p = (y_p - y) / s for the bo
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from deepfls._checks import check_enumerable, check_firing_values, check_option, check_rule_tensors
 from deepfls.functional.firing import relative_interval_firing
-from deepfls.functional.tracing import applied, can_use_kernels, is_traced
+from deepfls.functional.tracing import applied, can_use_kernels, is_traced, plain_gradients
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -74,8 +74,8 @@ def karnik_mendel(
 
     Notes
     -----
-    Twice differentiable only under torch.func transforms and torch.compile, where plain tensor operations are used. Where
-    consequents tie with an end point, one of the one-sided derivatives is returned.
+    Differentiable as often as needed. Where consequents tie with an end point, one of the one-sided derivatives is
+    returned.
 
     Examples
     --------
@@ -149,22 +149,28 @@ class _EndPoints(torch.autograd.Function):
             firing = relative_interval_firing(low, up) if logs else (low, up)
             y_left, y_right = ALGORITHMS[algorithm](*firing, y)
             ends = array_of(y_left), array_of(y_right)
-        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
         ctx.save_for_backward(lower, upper, consequents)
         ctx.arrays, ctx.logs = (*given, *ends), logs
         # Copies: what leaves may be changed in place.
         return torch.from_numpy(ends[0].copy()), torch.from_numpy(ends[1].copy())
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from deepfls.functional import _km_cpu  # here: Numba is slow to import
         from deepfls.functional._compiled import array_of, over_rows
 
-        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        inputs = ctx.saved_tensors  # raises where one was changed in place
+        if torch.is_grad_enabled():
+            ends = TypeReducedSet(*map(torch.from_numpy, ctx.arrays[3:]))
+            return (*plain_gradients(partial(_plain_means, ends=ends, logs=ctx.logs), inputs, grads), None, None)
         gradients = [np.empty_like(array) for array in ctx.arrays[:3]]
         over_rows(_km_cpu.end_point_gradients, (*ctx.arrays, *map(array_of, grads), *gradients), ctx.logs)
         return (*map(torch.from_numpy, gradients), None, None)
+
+
+def _plain_means(lower: Tensor, upper: Tensor, consequents: Tensor, ends: TypeReducedSet, logs: bool) -> TypeReducedSet:
+    firing = relative_interval_firing(lower, upper) if logs else (lower, upper)
+    return _means_at_switch(*firing, consequents, ends)
 
 
 def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: TypeReducedSet) -> TypeReducedSet:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from deepfls._checks import check_mix, check_option, check_rule_tensors
 from deepfls.functional.firing import relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
-from deepfls.functional.tracing import applied, can_use_kernels
+from deepfls.functional.tracing import applied, can_use_kernels, plain_gradients
 
 
 def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
@@ -37,6 +36,10 @@ def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
     check_rule_tensors(consequents, log_firing=log_firing)
     if can_use_kernels(log_firing, consequents):
         return applied(_WeightedAverage, log_firing, consequents)
+    return _plain_average(log_firing, consequents)
+
+
+def _plain_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
     return _average(relative_firing(log_firing), consequents)
 
 
@@ -51,19 +54,19 @@ class _WeightedAverage(torch.autograd.Function):
         firing, rule_outputs = array_of(log_firing), array_of(consequents)
         y = np.empty((len(rule_outputs), rule_outputs.shape[2]), rule_outputs.dtype)
         over_rows(_average_cpu.averages, (firing, rule_outputs, y))
-        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
         ctx.save_for_backward(log_firing, consequents)
         ctx.arrays = (firing, rule_outputs, y)
         # A copy: what leaves may be changed in place.
         return torch.from_numpy(y.copy())
 
     @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         from deepfls.functional import _average_cpu  # here: Numba is slow to import
         from deepfls.functional._compiled import array_of, over_rows
 
-        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        inputs = ctx.saved_tensors  # raises where one was changed in place
+        if torch.is_grad_enabled():
+            return plain_gradients(_plain_average, inputs, (grad,))
         gradients = [np.empty_like(array) for array in ctx.arrays[:2]]
         over_rows(_average_cpu.average_gradients, (*ctx.arrays, array_of(grad), *gradients))
         return tuple(map(torch.from_numpy, gradients))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -34,3 +35,13 @@ def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
     if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in arguments):
         return function.apply(*arguments)
     return function.forward(_Forgetful(), *arguments)
+
+
+def plain_gradients(
+    formula: Callable[..., Tensor | tuple[Tensor, ...]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """Gradients of the inputs through plain operations, for a backward pass that will itself be differentiated."""
+    outputs = formula(*inputs)
+    asked = [t for t in inputs if t is not None and t.requires_grad]
+    found = iter(torch.autograd.grad(outputs, asked, grads, create_graph=True, allow_unused=True))
+    return tuple(next(found) if t is not None and t.requires_grad else None for t in inputs)

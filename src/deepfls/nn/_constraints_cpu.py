@@ -42,7 +42,7 @@ def bounded_log_sigmoid_gradient(raw, least, grad, grad_raw):
 
 
 @compiled
-def ordered_pair(raw_sigmas, raw_spreads, least, most, least_ratio, lower, upper):
+def ordered_pair_of(raw_sigmas, raw_spreads, least, most, least_ratio, lower, upper):
     """Fill upper with e^raw_sigmas, held within bounds, and lower with a share of it from [least_ratio, 1]."""
     for i in range(raw_sigmas.shape[0]):
         sigma = math.exp(min(max(raw_sigmas[i], least), most))
@@ -51,7 +51,7 @@ def ordered_pair(raw_sigmas, raw_spreads, least, most, least_ratio, lower, upper
 
 
 @compiled
-def ordered_pair_gradient(
+def ordered_pair_of_gradient(
     raw_sigmas, raw_spreads, least, most, least_ratio, grad_lower, grad_upper, grad_raw_sigmas, grad_raw_spreads
 ):
     for i in range(raw_sigmas.shape[0]):

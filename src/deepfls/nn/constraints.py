@@ -7,16 +7,16 @@ hold by construction rather than by penalty or projection.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from deepfls._checks import check_order_values, check_range_values
-from deepfls.functional.tracing import applied, can_use_kernels
+from deepfls.functional.tracing import applied, can_use_kernels, plain_gradients
 
 # Widths a set may take. Wider than any scaled data needs, and 1/σ² stays far from overflow in float32.
 MIN_SIGMA, MAX_SIGMA = math.exp(-18.0), math.exp(18.0)
@@ -38,36 +38,70 @@ class ConstrainedModule(nn.Module):
             super().__setattr__(name, value)
 
 
-class _Mapped(torch.autograd.Function):
-    """A constraint map on the CPU: one compiled kernel each way where a chain of operations would cost twenty calls.
+# The maps in plain operations. A compiled kernel of the same name is the same map on the CPU, and another one, with
+# "_gradient" after its name, goes back.
 
-    The kernel called ``name`` takes flat raw values, the constants of the map, and flat values to fill. The one called
-    ``name`` and "_gradient" takes gradients of the values in place of those, and gradients of the raw values to fill.
+
+def bounded_exp(raw: Tensor) -> Tensor:
+    return raw.clamp(*_LOG_SIGMAS).exp()
+
+
+def bounded_log_sigmoid(raw: Tensor) -> Tensor:
+    return logsigmoid(raw.clamp(min=_MIN_LOGIT))
+
+
+def ordered_pair_of(raw_sigmas: Tensor, raw_spreads: Tensor) -> tuple[Tensor, Tensor]:
+    upper = bounded_exp(raw_sigmas)
+    # Both constants are exact in binary, so the ratio never rounds above 1.
+    return upper * (torch.sigmoid(raw_spreads) * (1.0 - MIN_RATIO) + MIN_RATIO), upper
+
+
+_CONSTANTS = {
+    bounded_exp: _LOG_SIGMAS,
+    bounded_log_sigmoid: (_MIN_LOGIT,),
+    ordered_pair_of: (*_LOG_SIGMAS, MIN_RATIO),
+}
+
+
+def _mapped(formula: Callable[..., Any], n_values: int, *raws: Tensor) -> tuple[Tensor, ...]:
+    """The values of a map, as many as ``n_values``, by the fastest way there is."""
+    if can_use_kernels(*raws):
+        return applied(_Mapped, formula, n_values, *raws)
+    values = formula(*raws)
+    return (values,) if n_values == 1 else values
+
+
+class _Mapped(torch.autograd.Function):
+    """A map on the CPU: one compiled kernel each way where a chain of operations would cost twenty calls.
+
+    A kernel takes flat raw values, the constants of the map, and flat values to fill; the one that goes back takes the
+    gradients of the values in place of those, and the gradients of the raw values to fill.
     """
 
     @staticmethod
-    def forward(ctx: Any, name: str, constants: tuple[float, ...], n_values: int, *raws: Tensor) -> Any:
+    def forward(ctx: Any, formula: Callable[..., Any], n_values: int, *raws: Tensor) -> tuple[Tensor, ...]:
         from deepfls.functional._compiled import array_of  # here: Numba is slow to import
         from deepfls.nn import _constraints_cpu
 
-        # Saved for autograd to notice a change in place before the backward pass; the arrays are the same memory.
         ctx.save_for_backward(*raws)
-        ctx.raws, ctx.name, ctx.constants = [array_of(raw).reshape(-1) for raw in raws], name, constants
+        ctx.formula, ctx.raws = formula, [array_of(raw).reshape(-1) for raw in raws]
         values = [np.empty_like(ctx.raws[0]) for _ in range(n_values)]
-        getattr(_constraints_cpu, name)(*ctx.raws, *constants, *values)
+        getattr(_constraints_cpu, formula.__name__)(*ctx.raws, *_CONSTANTS[formula], *values)
         return tuple(torch.from_numpy(value.reshape(raws[0].shape)) for value in values)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         from deepfls.functional._compiled import array_of  # here: Numba is slow to import
         from deepfls.nn import _constraints_cpu
 
-        ctx.saved_tensors  # noqa: B018  # raises where one was changed
+        raws = ctx.saved_tensors  # raises where one was changed in place
+        if torch.is_grad_enabled():
+            return None, None, *plain_gradients(ctx.formula, raws, grads)
         given = [array_of(grad).reshape(-1) for grad in grads]
         grad_raws = [np.empty_like(raw) for raw in ctx.raws]
-        getattr(_constraints_cpu, f"{ctx.name}_gradient")(*ctx.raws, *ctx.constants, *given, *grad_raws)
-        return None, None, None, *(torch.from_numpy(grad.reshape(grads[0].shape)) for grad in grad_raws)
+        kernel = getattr(_constraints_cpu, f"{ctx.formula.__name__}_gradient")
+        kernel(*ctx.raws, *_CONSTANTS[ctx.formula], *given, *grad_raws)
+        return None, None, *(torch.from_numpy(grad.reshape(grads[0].shape)) for grad in grad_raws)
 
 
 class SigmaPair(NamedTuple):
@@ -81,9 +115,7 @@ class Positive:
     """σ = e^raw, with raw held within [-18, 18]: a free parameter acts on the logarithm of a width."""
 
     def value(self, raw: Tensor) -> Tensor:
-        if can_use_kernels(raw):
-            return applied(_Mapped, "bounded_exp", _LOG_SIGMAS, 1, raw)[0]
-        return raw.clamp(*_LOG_SIGMAS).exp()
+        return _mapped(bounded_exp, 1, raw)[0]
 
     def raw(self, value: Tensor, name: str = "sigmas") -> Tensor:
         check_range_values(name, value, MIN_SIGMA, MAX_SIGMA)
@@ -109,9 +141,7 @@ class UnitInterval:
         return torch.sigmoid(raw.clamp(min=_MIN_LOGIT))
 
     def log(self, raw: Tensor) -> Tensor:
-        if can_use_kernels(raw):
-            return applied(_Mapped, "bounded_log_sigmoid", (_MIN_LOGIT,), 1, raw)[0]
-        return logsigmoid(raw.clamp(min=_MIN_LOGIT))
+        return _mapped(bounded_log_sigmoid, 1, raw)[0]
 
     def raw(self, value: Tensor, name: str = "heights") -> Tensor:
         check_range_values(name, value, math.exp(_MIN_LOGIT), 1.0)
@@ -138,12 +168,7 @@ class OrderedPair:
     # DIFF(paper): σ' ± |Δ| lets the lower width cross zero; a share of the upper width cannot.
 
     def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair:
-        if can_use_kernels(raw_sigmas, raw_spreads):
-            return SigmaPair(*applied(_Mapped, "ordered_pair", (*_LOG_SIGMAS, MIN_RATIO), 2, raw_sigmas, raw_spreads))
-        upper = Positive().value(raw_sigmas)
-        # Both constants are exact in binary, so the ratio never rounds above 1.
-        ratio = torch.sigmoid(raw_spreads) * (1.0 - MIN_RATIO) + MIN_RATIO
-        return SigmaPair(upper * ratio, upper)
+        return SigmaPair(*_mapped(ordered_pair_of, 2, raw_sigmas, raw_spreads))
 
     def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         _check_pair(lower, upper)

@@ -1,12 +1,11 @@
-"""The training loop: one readable function over tensors in memory."""
+"""The training loop: one readable function, whatever the batches come from and however many processes share them."""
 
 from __future__ import annotations
 
 import contextlib
-import time
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -14,191 +13,201 @@ from torch import Tensor, nn
 from deepfls._checks import check_loss_values
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
+from deepfls.train.distributed import Group
 from deepfls.train.progress import Progress
+from deepfls.train.rows import Batch, Batches, MemoryBatches, Rows
+from deepfls.train.state import Run, State, TrainResult
+
+__all__ = ["Checkpointing", "Rows", "TrainResult", "threads_for", "train"]
 
 # Multiply-adds of the matrix products in one step of work from which a second thread pays for itself.
 _THREADED_WORK = 4_000_000
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
 
-
-@dataclass
-class TrainResult:
-    """What a run leaves behind, beside the trained parameters."""
-
-    history: list[dict[str, float]] = field(default_factory=list)
-    n_steps: int = 0
-    stopped_by: str = "epochs"  # or "patience", "interrupt", "divergence"
+LossFunction = Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class Rows:
-    """Samples in scaled units: x (batch, features), target (batch, outputs) and weights (batch,) or None."""
+class Checkpointing(Protocol):
+    """Where a run leaves its state, and finds an earlier one."""
 
-    x: Tensor
-    target: Tensor
-    weight: Tensor | None = None
+    def found(self) -> State | None:
+        """The state to go on from, if there is one."""
 
-    def __len__(self) -> int:
-        return len(self.x)
+    def due(self, n_steps: int) -> bool:
+        """Whether the state after this many steps is to be kept."""
 
-    def packed(self) -> Tensor:
-        """All columns side by side, so that one indexing operation shuffles them together."""
-        parts = [self.x, self.target.to(self.x.dtype)]
-        if self.weight is not None:
-            parts.append(self.weight.unsqueeze(1).to(self.x.dtype))
-        return torch.cat(parts, dim=1)
-
-    def unpacked(self, packed: Tensor) -> Rows:
-        n_features, n_outputs = self.x.shape[1], self.target.shape[1]
-        x, target = packed[:, :n_features], packed[:, n_features : n_features + n_outputs]
-        return Rows(x, target, None if self.weight is None else packed[:, -1])
+    def keep(self, state: State) -> None:
+        """Keep a state."""
 
 
 def train(
     system: T1FLS | IT2FLS,
-    rows: Rows,
+    rows: Rows | Batches,
     config: TrainConfig,
     *,
     generator: torch.Generator,
     validation: Rows | None = None,
     progress: Progress | None = None,
+    group: Group | None = None,
+    checkpoints: Checkpointing | None = None,
 ) -> TrainResult:
     """Train a system in place.
 
     Parameters
     ----------
     system : T1FLS or IT2FLS
-    rows : Rows
-        Training samples in scaled units, on the device of the system.
+        The same in every process.
+    rows : Rows or Batches
+        Training samples in scaled units, on the device of the system, or where batches of them come from.
     config : TrainConfig
     generator : torch.Generator
-        Source of the shuffling.
+        Source of the shuffling; in the same state in every process.
     validation : Rows, optional
-        Samples that decide which epoch's parameters are kept; without them the last ones are.
+        Samples that decide which epoch's parameters are kept, of every process its own; without them the last ones are.
     progress : Progress, optional
         Told after every step and every epoch.
+    group : Group, optional
+        The processes that train together; by default this one alone.
+    checkpoints : Checkpointing, optional
+        Where states are kept on the way. A run that goes on from one ends as it would have ended undisturbed.
 
     Returns
     -------
     TrainResult
     """
     loss_function = config.loss_function()
+    group = group or Group()
     parameters = [p for p in system.parameters() if p.requires_grad]
-    optimizer = config.build_optimizer(parameters)
-    packed = rows.packed()
-    size = min(config.batch_size, len(rows))
-    starts = range(0, len(rows) - size + 1 if config.drop_last else len(rows), size)
-    n_seen = len(starts) * size if config.drop_last else len(rows)
-    n_steps = len(starts) * config.epochs
-    result = TrainResult()
-    keeper = _Keeper(parameters)
-    began = time.perf_counter()
-    slowdown = 1.0
-    with threads_for(size * system.n_rules * system.n_features * (2 + system.n_outputs)):
-        epoch = 0
+    batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
+    run = Run(config, parameters, generator, batches.n_steps)
+    found = None if checkpoints is None else checkpoints.found()
+    if found is not None:
+        run.load(found)
+    result = run.result
+    n_steps = batches.n_steps * config.epochs
+    with threads_for(batches.largest * system.n_rules * system.n_features * (2 + system.n_outputs)):
         try:
-            while epoch < config.epochs:
-                order = torch.randperm(len(rows), generator=generator).to(packed.device)
-                shuffled = packed[order]
-                losses = []
-                for place, start in enumerate(starts):
-                    rate = config.rate(epoch * len(starts) + place, n_steps) * slowdown
-                    batch = rows.unpacked(shuffled[start : start + size])
-                    optimizer.zero_grad()
-                    loss = _mean_loss(loss_function, system(batch.x), batch)
-                    loss.backward()
-                    if config.gradient_clip is not None:
-                        nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
-                    for group in optimizer.param_groups:
-                        group["lr"] = rate
-                    optimizer.step()
-                    if config.weight_decay:
-                        _decay_slopes(system, min(rate * config.weight_decay, 1.0))
-                    losses.append(loss.detach() * len(batch))
-                    result.n_steps += 1
-                    if progress is not None:
-                        progress.step(len(batch))
-                epoch += 1
-                row = {"epoch": float(epoch), "loss": float(torch.stack(losses).sum() / n_seen) if losses else float("nan")}
-                if validation is not None:
-                    row["validation_loss"] = _evaluate(system, loss_function, validation)
-                row |= {"learning_rate": rate, "seconds": time.perf_counter() - began}
-                if not keeper.offer(row.get("validation_loss"), losses):
-                    # Left the finite numbers: back to the last good epoch, slower, rather than on with NaN.
-                    slowdown *= 0.1
-                    optimizer = config.build_optimizer(parameters)
-                    if keeper.retreats > _MAX_RETREATS:
-                        result.stopped_by = "divergence"
-                        break
-                    continue
-                result.history.append(row)
-                if progress is not None:
-                    progress.epoch(row)
-                if config.patience is not None and validation is not None and keeper.stale >= config.patience:
-                    result.stopped_by = "patience"
-                    break
+            while run.epoch < config.epochs and result.stopped_by == "epochs":
+                run.begin_epoch()
+                with contextlib.closing(batches.epoch(generator, run.step)) as epoch:  # type: ignore[type-var]
+                    for batch in epoch:
+                        rate = config.rate(run.epoch * batches.n_steps + run.step, n_steps) * run.slowdown
+                        loss = _step(system, batch, loss_function, config, run.optimizer, parameters, rate, group)
+                        torch.mul(loss, batch.n_rows, out=run.losses[run.step])
+                        run.step += 1
+                        result.n_steps += 1
+                        if progress is not None:
+                            progress.step(batch.n_rows)
+                        if checkpoints is not None and checkpoints.due(result.n_steps):
+                            checkpoints.keep(run.state())
+                _end_epoch(run, batches.n_rows, system, loss_function, validation, progress, group)
         except KeyboardInterrupt:
+            if group.size > 1:
+                raise  # the others may be anywhere: what is kept are the checkpoints
             result.stopped_by = "interrupt"
         finally:
-            optimizer.zero_grad()
-    keeper.restore(best=validation is not None)
-    if result.stopped_by == "epochs" and keeper.retreats > 0 and not result.history:
+            run.optimizer.zero_grad()
+    if checkpoints is not None and result.stopped_by != "interrupt":
+        checkpoints.keep(run.state())
+    run.keeper.restore(best=validation is not None)
+    if result.stopped_by == "epochs" and run.keeper.retreats > 0 and not result.history:
         result.stopped_by = "divergence"
-    if result.stopped_by == "interrupt":
-        kept = "the best epoch's parameters are" if validation is not None else "the parameters reached are"
-        warnings.warn(f"Training was interrupted in epoch {epoch + 1} of {config.epochs}; {kept} kept.", stacklevel=2)
-    if result.stopped_by == "divergence":
-        warnings.warn(
-            f"Training left the finite numbers in epoch {epoch} at ever smaller rates and was stopped; the last finite "
-            "parameters are kept. A smaller learning_rate or a gradient_clip may help.",
-            stacklevel=2,
-        )
+    if group.leads:
+        _warn_of_end(run, validation is not None)
     return result
 
 
-class _Keeper:
-    """Copies of the parameters: the last finite ones, and the best by validation loss."""
+def _end_epoch(
+    run: Run,
+    n_rows: int,
+    system: T1FLS | IT2FLS,
+    loss_function: LossFunction,
+    validation: Rows | None,
+    progress: Progress | None,
+    group: Group,
+) -> None:
+    """Measure, record, and decide how to go on."""
+    config, result = run.config, run.result
+    rate = config.rate((run.epoch + 1) * len(run.losses) - 1, config.epochs * len(run.losses)) * run.slowdown
+    run.epoch += 1
+    run.step = 0
+    row = {"epoch": float(run.epoch), "loss": float(run.losses.sum() / n_rows) if len(run.losses) else float("nan")}
+    if validation is not None:
+        row["validation_loss"] = _evaluate(system, loss_function, validation, group)
+    row |= {"learning_rate": rate, "seconds": run.seconds}
+    if not run.keeper.offer(row.get("validation_loss"), run.losses):
+        # Left the finite numbers: back to the last good epoch, slower, rather than on with NaN.
+        run.slow_down()
+        if run.keeper.retreats > _MAX_RETREATS:
+            result.stopped_by = "divergence"
+        return
+    result.history.append(row)
+    if progress is not None:
+        progress.epoch(row)
+    if config.patience is not None and validation is not None and run.keeper.stale >= config.patience:
+        result.stopped_by = "patience"
 
-    def __init__(self, parameters: list[nn.Parameter]) -> None:
-        self.parameters = parameters
-        self.last = self._copy()
-        self.best = self.last
-        self.best_loss = float("inf")
-        self.stale = 0
-        self.retreats = 0
 
-    def _copy(self) -> list[Tensor]:
-        return [p.detach().clone() for p in self.parameters]
+def _warn_of_end(run: Run, with_validation: bool) -> None:
+    if run.result.stopped_by == "interrupt":
+        kept = "the best epoch's parameters are" if with_validation else "the parameters reached are"
+        warnings.warn(
+            f"Training was interrupted in epoch {run.epoch + 1} of {run.config.epochs}; {kept} kept.", stacklevel=3
+        )
+    if run.result.stopped_by == "divergence":
+        warnings.warn(
+            f"Training left the finite numbers in epoch {run.epoch} at ever smaller rates and was stopped; the last finite "
+            "parameters are kept. A smaller learning_rate or a gradient_clip may help.",
+            stacklevel=3,
+        )
 
-    def _finite(self, losses: list[Tensor]) -> bool:
-        flags = [torch.isfinite(t).all() for t in (*self.parameters, *losses[-1:])]
-        return bool(torch.stack(flags).all())
 
-    def offer(self, validation_loss: float | None, losses: list[Tensor]) -> bool:
-        """Take in the parameters after an epoch, or put the last good ones back and say False."""
-        if not self._finite(losses):
-            self.retreats += 1
-            self._put(self.last)
-            return False
-        self.last = self._copy()
-        if validation_loss is not None:
-            if validation_loss < self.best_loss:
-                self.best, self.best_loss, self.stale = self.last, validation_loss, 0
-            else:
-                self.stale += 1
-        return True
+def _step(
+    system: T1FLS | IT2FLS,
+    batch: Batch,
+    loss_function: LossFunction,
+    config: TrainConfig,
+    optimizer: torch.optim.Optimizer,
+    parameters: list[nn.Parameter],
+    rate: float,
+    group: Group,
+) -> Tensor:
+    """One step on a batch; its mean loss over the rows of all processes."""
+    optimizer.zero_grad()
+    if group.size == 1:
+        loss = _mean_loss(loss_function, system(batch.rows.x), batch.rows)
+        loss.backward()
+        loss = loss.detach()
+    else:
+        loss = _shared_backward(system, batch, loss_function, parameters, group)
+    if config.gradient_clip is not None:
+        nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
+    for entry in optimizer.param_groups:
+        entry["lr"] = rate
+    optimizer.step()
+    if config.weight_decay:
+        _decay_slopes(system, min(rate * config.weight_decay, 1.0))
+    return loss
 
-    def restore(self, *, best: bool) -> None:
-        if best and self.best_loss < float("inf"):
-            self._put(self.best)
-        elif not self._finite([]):
-            self._put(self.last)
 
-    def _put(self, copies: list[Tensor]) -> None:
-        with torch.no_grad():
-            for parameter, copy in zip(self.parameters, copies, strict=True):
-                parameter.copy_(copy)
+def _shared_backward(
+    system: T1FLS | IT2FLS, batch: Batch, loss_function: LossFunction, parameters: list[nn.Parameter], group: Group
+) -> Tensor:
+    """Gradients and mean loss over the rows of all processes, each process counting by its rows.
+
+    They travel as one flat tensor: a message costs about a millisecond whatever its size.
+    """
+    loss = parameters[0].new_zeros(())
+    if len(batch.rows):
+        part = _mean_loss(loss_function, system(batch.rows.x), batch.rows) * (len(batch.rows) / batch.n_rows)
+        part.backward()
+        loss = part.detach()
+    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    flat = group.total(torch.cat([*(g.reshape(-1) for g in gradients), loss.reshape(1)]))
+    for parameter, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters]), strict=True):
+        parameter.grad = part.view_as(parameter)
+    return flat[-1]
 
 
 def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
@@ -213,7 +222,7 @@ def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
             slopes.lerp_(slopes.mean(dim=0, keepdim=True), share)
 
 
-def _mean_loss(loss_function: Callable[[Tensor, Tensor], Tensor], y: Tensor, batch: Rows) -> Tensor:
+def _mean_loss(loss_function: LossFunction, y: Tensor, batch: Rows) -> Tensor:
     """Mean over outputs and samples, by weight where there are weights."""
     losses = check_loss_values(loss_function(y, batch.target), y, weighted=batch.weight is not None)
     if batch.weight is None:
@@ -222,9 +231,13 @@ def _mean_loss(loss_function: Callable[[Tensor, Tensor], Tensor], y: Tensor, bat
     return (losses.mean(dim=1) * batch.weight).mean()
 
 
-def _evaluate(system: nn.Module, loss_function: Callable[[Tensor, Tensor], Tensor], rows: Rows) -> float:
+def _evaluate(system: nn.Module, loss_function: LossFunction, rows: Rows, group: Group) -> float:
     with torch.no_grad():
-        return float(_mean_loss(loss_function, system(rows.x), rows))
+        if group.size == 1:
+            return float(_mean_loss(loss_function, system(rows.x), rows))
+        loss = _mean_loss(loss_function, system(rows.x), rows) if len(rows) else rows.x.new_zeros(())
+        loss_sum, n_rows = group.total(torch.stack([loss.double() * len(rows), loss.new_tensor(len(rows)).double()]))
+        return float(loss_sum / n_rows)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ class Progress(Protocol):
 class TrainingBar:
     """A rich progress bar with epoch, loss and rows per second; use as a context manager."""
 
-    def __init__(self, n_epochs: int, n_rows: int, description: str = "training") -> None:
+    def __init__(self, n_epochs: int, n_rows: int, description: str = "training", *, n_done: int = 0) -> None:
         from rich.console import Console  # here: keeps `import deepfls` light
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -39,6 +39,7 @@ class TrainingBar:
         self._task = self._bar.add_task(
             description, total=max(n_epochs * n_rows, 1), epoch=0, epochs=n_epochs, losses="loss -", rate="-"
         )
+        self._done = n_done  # rows of an earlier sitting
         self._rows = 0
         self._began = time.perf_counter()
         self._shown = 0.0
@@ -66,4 +67,37 @@ class TrainingBar:
     def _show(self, **fields: Any) -> None:
         self._shown = time.perf_counter()
         rate = self._rows / max(self._shown - self._began, 1e-9)
-        self._bar.update(self._task, completed=self._rows, rate=f"{rate:,.0f}", **fields)
+        self._bar.update(self._task, completed=self._done + self._rows, rate=f"{rate:,.0f}", **fields)
+
+
+class ReadingBar:
+    """A rich progress bar over rows that are read, with rows per second; use as a context manager."""
+
+    def __init__(self, n_rows: int, description: str = "reading") -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TextColumn("{task.fields[rate]} rows/s"),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+        )
+        self._task = self._bar.add_task(description, total=max(n_rows, 1), rate="-")
+        self._rows = 0
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> ReadingBar:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def step(self, n_rows: int) -> None:
+        """So many more rows were read."""
+        self._rows += n_rows
+        rate = self._rows / max(time.perf_counter() - self._began, 1e-9)
+        self._bar.update(self._task, completed=self._rows, rate=f"{rate:,.0f}")

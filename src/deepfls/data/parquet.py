@@ -1,0 +1,210 @@
+"""Parquet files as one long table of row groups that are read one at a time. CSV files are converted to Parquet first.
+
+Files may be on the local disk or on any filesystem pyarrow opens (``s3://bucket/rows/*.parquet``). Only their footers are
+read at first; a row group is read when it is asked for, and an error names its file and its number, counted from 0.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from deepfls.data.conversion import converted
+from deepfls.data.tables import (
+    CSV_ENDINGS,
+    KINDS,
+    PANDAS_INDEX,
+    DataTable,
+    TableError,
+    find_files,
+    kind_of,
+    listed,
+    quoted,
+)
+
+# Files kept open: shuffled row groups come from everywhere, and each open file holds its footer.
+_OPEN_FILES = 16
+# What is shown of the name of a file: which of many it is stands at its end.
+_SHOWN_CHARACTERS = 200
+
+
+def quoted_file(name: object) -> str:
+    """The name of a file as it stands in a message: quoted and, where it is very long, without its beginning."""
+    text = str(name)
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else "…" + text[1 - _SHOWN_CHARACTERS :])
+
+
+class RowGroup(NamedTuple):
+    """A row group: number of its file, its own number in that file, its rows, and the rows before it in the whole table."""
+
+    file: int
+    group: int
+    n_rows: int
+    first_row: int
+
+
+class ParquetFiles:
+    """The row groups of Parquet files of the same columns.
+
+    Parameters
+    ----------
+    path : path, pattern, address, or a sequence of them
+        ``"rows/*.parquet"``, ``"s3://bucket/rows/*.parquet"``.
+    filesystem : pyarrow.fs.FileSystem, optional
+        Where to look for paths that are no addresses; the local disk by default.
+    text_columns : collection of str
+        Columns of a CSV to take as text even where they look like numbers.
+    bar : bool
+        Whether to show the progress of a conversion from CSV.
+
+    Attributes
+    ----------
+    files : tuple of str
+        As messages name them: a CSV file by its own name, not by that of its copy.
+    groups : list of RowGroup
+        Those that have rows, in the order of the files.
+    schema : pyarrow.Schema
+        Of the first file.
+    """
+
+    def __init__(self, path: Any, *, filesystem: Any = None, text_columns: Collection[str] = (), bar: bool = False) -> None:
+        paths = [path] if isinstance(path, (str, Path)) else list(path)
+        if not paths:
+            raise TableError("The list of Parquet files must not be empty.")
+        self.label = listed(paths)
+        places = [place for one in paths for place in _found(one, filesystem)]
+        self._systems = [place[0] for place in places]
+        self.files = tuple(place[1] for place in places)
+        self._places = [
+            str(converted(Path(file), text_columns=text_columns, bar=bar))
+            if system is None and file.lower().endswith(CSV_ENDINGS)
+            else file
+            for system, file in places
+        ]
+        self.groups: list[RowGroup] = []
+        self.sizes: list[int] = []
+        self._other_schemas: dict[int, pa.Schema] = {}
+        self._open: OrderedDict[int, Any] = OrderedDict()
+        self._lock = threading.Lock()
+        n_rows = 0
+        for number in range(len(self.files)):
+            opened = self._opened(number)
+            schema = opened.schema_arrow.remove_metadata()
+            if number == 0:
+                self.schema = schema
+            elif not schema.equals(self.schema):
+                self._other_schemas[number] = schema
+            before = n_rows
+            for group in range(opened.metadata.num_row_groups):
+                count = opened.metadata.row_group(group).num_rows
+                if count:
+                    self.groups.append(RowGroup(number, group, count, n_rows))
+                n_rows += count
+            self.sizes.append(n_rows - before)
+        self.n_rows = n_rows
+        if n_rows == 0:
+            raise TableError(f"{self.label} must have rows, got column names only.")
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of the first file, without the row index that pandas writes."""
+        return [name for name in self.schema.names if not PANDAS_INDEX.fullmatch(name)]
+
+    def check_alike(self, names: Iterable[str]) -> None:
+        """Refuse files that have not these columns of the first file, or hold something else in them."""
+        names = list(names)
+        for number, schema in self._other_schemas.items():
+            file, first = quoted_file(self.files[number]), quoted_file(self.files[0])
+            missing = [name for name in names if name not in schema.names]
+            if missing:
+                raise TableError(f"{file} must have the columns of {first}, got no column {listed(missing)}.")
+            for name in names:
+                kinds = [kind_of(part.field(name).type) for part in (self.schema, schema)]
+                if kinds[0] != kinds[1]:
+                    raise TableError(
+                        f"Column {quoted(name)} must hold the same in every file, got {KINDS[kinds[0]]} in {first} and "
+                        f"{KINDS[kinds[1]]} in {file}."
+                    )
+
+    def table(self, number: int, columns: Sequence[str] | None = None) -> DataTable:
+        """The row group of that number in :attr:`groups`."""
+        group = self.groups[number]
+        label = f"row group {group.group} of {quoted_file(self.files[group.file])}"
+        try:
+            table = self._opened(group.file).read_row_group(group.group, columns=columns, use_threads=False)
+        except (pa.ArrowException, OSError) as error:
+            reason = " ".join(str(error).split())[:200].rstrip(".")
+            raise TableError(f"R{label[1:]} is damaged: {reason}.") from error
+        if table.num_rows != group.n_rows:
+            raise TableError(f"R{label[1:]} must keep its {group.n_rows:,} rows while in use, got {table.num_rows:,}.")
+        if columns is not None and table.schema.names != list(columns):
+            table = table.select(list(columns))
+        return DataTable(table, label, (Path(self.files[group.file]),), (group.n_rows,))
+
+    def fingerprint(self) -> list[list[Any]]:
+        """Names and rows of the files: what tells these data from others."""
+        return [[Path(file).name, size] for file, size in zip(self.files, self.sizes, strict=True)]
+
+    def _opened(self, number: int) -> Any:
+        from pyarrow import parquet
+
+        with self._lock:
+            if number in self._open:
+                self._open.move_to_end(number)
+                return self._open[number]
+        file, place, system = self.files[number], self._places[number], self._systems[number]
+        try:
+            handle = pa.OSFile(place) if system is None else system.open_input_file(place)
+            if handle.size() == 0:
+                raise TableError(f"{quoted_file(file)} is empty.")
+            # Far away, many small reads cost more than one that fetches a little too much.
+            opened = parquet.ParquetFile(handle, pre_buffer=system is not None)
+        except pa.ArrowInvalid:
+            raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged.") from None
+        except (pa.ArrowException, OSError) as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+            raise TableError(f"{quoted_file(file)} cannot be read: {reason.rstrip('.')}.") from error
+        with self._lock:
+            self._open[number] = opened
+            while len(self._open) > _OPEN_FILES:
+                self._open.popitem(last=False)
+        return opened
+
+
+def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
+    """Filesystem (None for the local disk) and path of every file meant."""
+    from pyarrow import fs
+
+    text = str(path)
+    if filesystem is None and "://" not in text:
+        return [(None, str(file)) for file in find_files(path)]
+    try:
+        if filesystem is None:
+            plain = text if not glob.has_magic(text) else _folder_before_pattern(text)
+            filesystem, inner = fs.FileSystem.from_uri(plain)
+            text = inner if plain == text else inner.rstrip("/") + text[len(plain.rstrip("/")) :]
+        if glob.has_magic(text):
+            selector = fs.FileSelector(_folder_before_pattern(text), recursive=True)
+            infos = [info for info in filesystem.get_file_info(selector) if fnmatch.fnmatch(info.path, text)]
+        else:
+            infos = [filesystem.get_file_info(text)]
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{quoted(path)} cannot be opened: {' '.join(str(error).split()).rstrip('.')}.") from error
+    found = sorted(info.path for info in infos if info.type == fs.FileType.File)
+    if not found:
+        raise TableError(f"No file matches {quoted(path)}.")
+    return [(filesystem, file) for file in found]
+
+
+def _folder_before_pattern(path: str) -> str:
+    """The folder above the first part of a path that holds a wildcard."""
+    parts = path.split("/")
+    first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+    return "/".join(parts[:first]) or "/"

@@ -1,0 +1,87 @@
+"""The order of an epoch over row groups: the same for any number of processes, with every row group read by one of them.
+
+Row groups are shuffled and taken together into *windows* of about ``buffer_rows`` rows. The rows of a window are shuffled
+among each other; batches are cut from the sequence of windows. Each window's row groups are dealt to the processes, and a
+process trains on those rows of a batch that lie in its own row groups: about its share of every batch, and all processes
+together on exactly the batch that a single process would have. Everything follows from one seed and the sizes of the row
+groups, so all processes agree on the number of steps before the first row is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Window:
+    """Row groups whose rows are mixed.
+
+    Attributes
+    ----------
+    groups : ndarray of int
+        Numbers of its row groups.
+    sizes : ndarray of int
+        Rows of each.
+    first : int
+        Rows of the epoch before it.
+    seed : tuple of int
+        Of the order of its rows.
+    """
+
+    groups: Array
+    sizes: Array
+    first: int
+    seed: tuple[int, int]
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.sizes.sum())
+
+    def owners(self, n_processes: int) -> Array:
+        """The process that reads each row group: the largest first, to whoever has the fewest rows."""
+        owner = np.zeros(len(self.groups), dtype=np.int64)
+        load = np.zeros(n_processes, dtype=np.int64)
+        for place in np.argsort(-self.sizes, kind="stable"):
+            owner[place] = np.argmin(load)
+            load[owner[place]] += self.sizes[place]
+        return owner
+
+    def places(self) -> Array:
+        """Where each row of the row groups, one after the other, comes in the window, (rows,)."""
+        return np.random.default_rng(self.seed).permutation(self.n_rows)
+
+
+def plan_epoch(seed: int, counts: Array, buffer_rows: int, min_groups: int) -> list[Window]:
+    """The windows of an epoch.
+
+    Parameters
+    ----------
+    seed : int
+    counts : ndarray of int, shape (row groups,)
+        Rows of each; those without any are left out.
+    buffer_rows : int
+        A window is closed when it has at least so many rows
+    min_groups : int
+        and at least so many row groups, or when there are no more. A short last one joins the one before it.
+    """
+    groups = np.flatnonzero(counts)
+    order = groups[np.random.default_rng(seed).permutation(len(groups))]
+    cuts, n_rows, n_groups = [], 0, 0
+    for place, group in enumerate(order):
+        n_rows, n_groups = n_rows + int(counts[group]), n_groups + 1
+        if n_rows >= buffer_rows and n_groups >= min_groups:
+            cuts.append(place + 1)
+            n_rows = n_groups = 0
+    if n_groups and cuts and (n_rows < buffer_rows // 2 or n_groups < min_groups):
+        cuts.pop()
+    parts = [part for part in np.split(order, cuts) if len(part)]
+    firsts = np.cumsum([0, *(int(counts[part].sum()) for part in parts)])
+    return [
+        Window(part, counts[part], int(first), (seed, number))
+        for number, (part, first) in enumerate(zip(parts, firsts, strict=False))
+    ]

@@ -1,0 +1,169 @@
+"""The state of a run between two steps: all that is needed to go on from there as if nothing had happened."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from deepfls.train.config import TrainConfig
+
+State = tuple[dict[str, Any], dict[str, Tensor]]
+
+
+@dataclass
+class TrainResult:
+    """What a run leaves behind, beside the trained parameters."""
+
+    history: list[dict[str, float]] = field(default_factory=list)
+    n_steps: int = 0
+    stopped_by: str = "epochs"  # or "patience", "interrupt", "divergence"
+
+
+class Keeper:
+    """Copies of the parameters: the last finite ones, and the best by validation loss."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.last = self._copy()
+        self.best = self.last
+        self.best_loss = float("inf")
+        self.stale = 0
+        self.retreats = 0
+
+    def _copy(self) -> list[Tensor]:
+        return [p.detach().clone() for p in self.parameters]
+
+    def _finite(self, losses: Tensor) -> bool:
+        flags = [torch.isfinite(t).all() for t in (*self.parameters, losses[-1:])]
+        return bool(torch.stack(flags).all())
+
+    def offer(self, validation_loss: float | None, losses: Tensor) -> bool:
+        """Take in the parameters after an epoch, or put the last good ones back and say False."""
+        if not self._finite(losses):
+            self.retreats += 1
+            self.put(self.last)
+            return False
+        self.last = self._copy()
+        if validation_loss is not None:
+            if validation_loss < self.best_loss:
+                self.best, self.best_loss, self.stale = self.last, validation_loss, 0
+            else:
+                self.stale += 1
+        return True
+
+    def restore(self, *, best: bool) -> None:
+        if best and self.best_loss < float("inf"):
+            self.put(self.best)
+        elif not self._finite(self.parameters[0].new_zeros(1)):
+            self.put(self.last)
+
+    def put(self, copies: list[Tensor]) -> None:
+        with torch.no_grad():
+            for parameter, copy in zip(self.parameters, copies, strict=True):
+                parameter.copy_(copy)
+
+
+class Run:
+    """Where a run is: parameters, optimiser, schedule, position in the data, and the record so far.
+
+    Parameters
+    ----------
+    config : TrainConfig
+    parameters : list of Parameter
+    generator : torch.Generator
+        Source of the shuffling.
+    n_steps : int
+        Steps of an epoch.
+    """
+
+    def __init__(
+        self, config: TrainConfig, parameters: list[nn.Parameter], generator: torch.Generator, n_steps: int
+    ) -> None:
+        self.config = config
+        self.parameters = parameters
+        self.generator = generator
+        self.optimizer = config.build_optimizer(parameters)
+        self.keeper = Keeper(parameters)
+        self.result = TrainResult()
+        self.epoch = 0  # epochs behind us
+        self.step = 0  # steps of this epoch behind us
+        self.slowdown = 1.0
+        self.losses = parameters[0].detach().new_zeros(n_steps)  # of the steps of this epoch, times their rows
+        self.epoch_generator = generator.get_state()  # as it was when this epoch began
+        self._earlier = 0.0
+        self._began = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in training, earlier sittings included."""
+        return self._earlier + time.perf_counter() - self._began
+
+    def begin_epoch(self) -> None:
+        if self.step == 0:
+            self.epoch_generator = self.generator.get_state()
+
+    def slow_down(self) -> None:
+        """Go on at a tenth of the rate, with an optimiser that remembers nothing."""
+        self.slowdown *= 0.1
+        self.optimizer = self.config.build_optimizer(self.parameters)
+
+    def state(self) -> State:
+        """The run as plain values and tensors."""
+        tensors = {"generator": self.epoch_generator, "losses": self.losses[: self.step]}
+        for name, values in (("parameter", self.parameters), ("last", self.keeper.last), ("best", self.keeper.best)):
+            tensors |= {f"{name}.{place}": value.detach() for place, value in enumerate(values)}
+        plain: dict[str, dict[str, Any]] = {}
+        for place, entry in self.optimizer.state_dict()["state"].items():
+            for name, value in entry.items():
+                if isinstance(value, Tensor):
+                    tensors[f"optimizer.{place}.{name}"] = value.detach()
+                else:
+                    plain.setdefault(str(place), {})[name] = value
+        description = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "slowdown": self.slowdown,
+            "n_steps": self.result.n_steps,
+            "stopped_by": self.result.stopped_by,
+            "history": [{k: v if math.isfinite(v) else repr(v) for k, v in row.items()} for row in self.result.history],
+            "best_loss": self.keeper.best_loss if math.isfinite(self.keeper.best_loss) else None,
+            "stale": self.keeper.stale,
+            "retreats": self.keeper.retreats,
+            "seconds": self.seconds,
+            "optimizer": plain,
+        }
+        return description, tensors
+
+    def load(self, state: State) -> None:
+        """Go on from :meth:`state`."""
+        description, tensors = state
+        self.epoch, self.step = int(description["epoch"]), int(description["step"])
+        self.slowdown = float(description["slowdown"])
+        history = [{k: float(v) for k, v in row.items()} for row in description["history"]]
+        self.result = TrainResult(history, int(description["n_steps"]), str(description["stopped_by"]))
+        self.losses[: self.step] = tensors["losses"].to(self.losses)
+        self.epoch_generator = tensors["generator"]
+        self.generator.set_state(self.epoch_generator)
+        count = range(len(self.parameters))
+        self.keeper.put([tensors[f"parameter.{place}"] for place in count])
+        for name in ("last", "best"):
+            copies = [tensors[f"{name}.{place}"].to(parameter) for place, parameter in enumerate(self.parameters)]
+            setattr(self.keeper, name, copies)
+        best_loss = description["best_loss"]
+        self.keeper.best_loss = math.inf if best_loss is None else float(best_loss)
+        self.keeper.stale, self.keeper.retreats = int(description["stale"]), int(description["retreats"])
+        self._earlier, self._began = float(description["seconds"]), time.perf_counter()
+        self._load_optimizer(description["optimizer"], tensors)
+
+    def _load_optimizer(self, plain: dict[str, dict[str, Any]], tensors: dict[str, Tensor]) -> None:
+        entries: dict[int, dict[str, Any]] = {int(place): dict(values) for place, values in plain.items()}
+        for key, value in tensors.items():
+            if key.startswith("optimizer."):
+                _, place, name = key.split(".", 2)
+                entries.setdefault(int(place), {})[name] = value
+        self.optimizer.load_state_dict({"state": entries, "param_groups": self.optimizer.state_dict()["param_groups"]})

@@ -1,0 +1,299 @@
+"""Streams on the command line: train, predict, evaluate, by one process and by several."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from deepfls import FLSRegressor, load
+from deepfls import batch as batch_module
+from deepfls.data.sources import ParquetSource
+from stream_cases import assert_close, assert_same_bits, columns, write
+
+Run = Callable[..., Any]
+Refused = Callable[..., str]
+ROWS = "rows/*.parquet"
+FAST = ("--rules", "3", "--epochs", "3", "--batch-size", "50", "--seed", "0", "--feature", "a", "--feature", "b")
+STREAM = ("train", ROWS, "--target", "y", "--stream", "--buffer-rows", "200", *FAST)
+
+
+@pytest.fixture
+def rows(folder: Path) -> Path:
+    write(folder / "rows", columns())
+    return folder / "rows"
+
+
+@pytest.fixture
+def model(rows: Path, run: Run) -> str:
+    run(*STREAM, "--quiet", "--out", "m.fls")
+    return "m.fls"
+
+
+def fitted() -> FLSRegressor:
+    source = ParquetSource(ROWS, target="y", features=["a", "b"], buffer_rows=200)
+    return FLSRegressor(n_rules=3, epochs=3, batch_size=50, random_state=0).fit(source)
+
+
+# Train
+
+
+def test_train_is_the_estimator_on_a_source(rows: Path, model: str) -> None:
+    assert_same_bits(load(model), fitted())
+    assert load(model).target_names_ == ("y",)
+
+
+def test_train_prints_what_training_from_memory_prints(rows: Path, run: Run) -> None:
+    lines = run(*STREAM, "--test-fraction", "0.25").stdout.splitlines()
+    assert lines[0] == "Training on 3 files: 450 of 600 rows, 2 inputs, target y"
+    assert [line.split()[-4] for line in lines[4:6]] == ["train", "test"]
+    assert lines[-1].startswith("Saved model.fls: it2, 3 rules, 3 epochs, ")
+
+
+def test_train_measures_what_the_model_does(rows: Path, run: Run) -> None:
+    result = json.loads(run(*STREAM, "--json", "--out", "m.fls").stdout)
+    data = columns()
+    predicted = load("m.fls").predict(pa.table({name: data[name] for name in ("a", "b")}))
+    rmse = np.sqrt(np.mean((predicted - data["y"]) ** 2))
+    assert result["scores"]["train"]["y"]["rmse"] == pytest.approx(rmse)
+    assert result["rows"] == {"train": 600, "test": 0}
+    assert result["processes"] == 1
+
+
+def test_train_reads_a_csv_through_the_cache(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEEPFLS_CACHE", str(folder / "cache"))
+    run("train", "plant.csv", "--target", "y", "--feature", "x", "--stream", "--rules", "2", "--epochs", "2", "--seed", "0")
+    (copy,) = (folder / "cache" / "parquet").glob("plant.csv-*.parquet")
+    stamp = copy.stat().st_mtime_ns
+    run("evaluate", "model.fls", "plant.csv", "--stream")
+    assert copy.stat().st_mtime_ns == stamp
+
+
+def test_train_classifies_text(rows: Path, run: Run) -> None:
+    arguments = ("train", ROWS, "--target", "label", "--stream", *FAST, "--json", "--test-fraction", "0.2")
+    result = json.loads(run(*arguments).stdout)
+    assert result["task"] == "classification"
+    assert result["scores"]["test"]["label"]["accuracy"] > 0.8
+    streamed = json.loads(run("evaluate", "model.fls", ROWS, "--stream", "--json").stdout)["scores"]["label"]
+    assert streamed == pytest.approx(json.loads(run("evaluate", "model.fls", ROWS, "--json").stdout)["scores"]["label"])
+
+
+def test_train_tells_how_many_rows_it_dropped(folder: Path, run: Run) -> None:
+    data = {**columns(), "y": [None if row < 7 else value for row, value in enumerate(columns()["y"])]}
+    write(folder / "rows", data)
+    assert run(*STREAM, "--nulls", "drop").stderr == "Warning: 7 rows with a missing value were left out.\n"
+
+
+def test_train_goes_on_after_it_was_stopped(rows: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from deepfls.train import loop
+
+    step, calls = loop._step, 0
+
+    def stopping(*arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 17:
+            raise OSError("pulled the plug")
+        return step(*arguments)
+
+    monkeypatch.setattr(loop, "_step", stopping)
+    keep = ("--checkpoint-dir", "run", "--checkpoint-every", "4", "--resume", "--out", "m.fls")
+    assert run(*STREAM, *keep, code=1).stderr == "Error: pulled the plug\n"
+    assert sorted(file.name for file in Path("run").glob("step-*")) == [
+        "step-000000000012.safetensors",
+        "step-000000000016.safetensors",
+    ]
+    run(*STREAM, *keep)
+    assert_same_bits(load("m.fls"), fitted())
+    run(*STREAM, *keep)  # finished: the same model again, at once
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (("--one-hot",), "--one-hot must come without --stream: encode text columns before.", 2),
+        (("--nulls", "keep"), "--nulls must be one of error, drop, got 'keep'.", 2),
+        (("--buffer-rows", "0"), "--buffer-rows must be at least 1, got 0.", 2),
+        (("--resume",), "--resume must come with --checkpoint-dir, got it without.", 2),
+        (("--checkpoint-every", "3"), "--checkpoint-every must come with --checkpoint-dir, got it without.", 2),
+        (
+            ("--checkpoint-dir", "run", "--checkpoint-every", "never"),
+            "--checkpoint-every must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got 'never'.",
+            2,
+        ),
+        (("--kind", "it3"), "--kind must be one of 't1', 'it2', got 'it3'. Did you mean 'it2'?", 2),
+        (("--weight", "weight"), "'rows/*.parquet' has no column 'weight' of weights. Its columns are", 1),
+    ],
+)
+def test_train_refuses(rows: Path, refused: Refused, arguments: tuple[str, ...], message: str, code: int) -> None:
+    assert refused(*STREAM, *arguments, code=code).startswith(message)
+    assert not Path("model.fls").exists()
+
+
+@pytest.mark.parametrize("name", ["--nulls=drop", "--buffer-rows=9", "--checkpoint-dir=run", "--resume"])
+def test_train_refuses_what_only_a_stream_has(folder: Path, refused: Refused, name: str) -> None:
+    flag = name.split("=")[0]
+    assert (
+        refused("train", "plant.csv", "--target", "y", name, code=2) == f"{flag} must come with --stream, got it without."
+    )
+
+
+def test_train_tells_a_null_with_its_file_and_row_group(folder: Path, refused: Refused) -> None:
+    write(folder / "rows", {**columns(), "y": [None if row == 99 else v for row, v in enumerate(columns()["y"])]})
+    assert refused(*STREAM, code=1) == (
+        "Column 'y' of row group 1 of 'rows/part-0.parquet' must have a number in every row, got a missing value in data "
+        "row 30; nulls='drop' (--nulls drop) leaves such rows out."
+    )
+
+
+# Evaluate
+
+
+def test_evaluate_of_a_stream_is_that_of_the_table(rows: Path, model: str, run: Run) -> None:
+    streamed, whole = (json.loads(run("evaluate", model, ROWS, "--json", *flags).stdout) for flags in (("--stream",), ()))
+    assert streamed["rows"] == whole["rows"] == 600
+    assert streamed["scores"]["y"] == pytest.approx(whole["scores"]["y"], rel=1e-12)
+
+
+def test_evaluate_leaves_rows_out_when_asked(folder: Path, model: str, run: Run, refused: Refused) -> None:
+    write(folder / "rows", {**columns(), "a": [None if row < 5 else v for row, v in enumerate(columns()["a"])]})
+    assert refused("evaluate", model, ROWS, "--stream", code=1).startswith("Column 'a' of row group 0 of 'rows/part-0")
+    assert json.loads(run("evaluate", model, ROWS, "--stream", "--nulls", "drop", "--json").stdout)["rows"] == 595
+
+
+# Predict
+
+
+@pytest.fixture
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parts = batch_module.write_parts
+    monkeypatch.setattr(batch_module, "write_parts", lambda *a, **o: write_parts(*a, **{**o, "part_rows": 130}))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_predict_writes_parts_in_the_order_of_the_rows(rows: Path, model: str, run: Run) -> None:
+    result = run("predict", model, ROWS, "--out", "p", "--keep", "a", "--keep", "label", "--prefix", "predicted_")
+    assert result.stdout == "Wrote 600 predictions to 5 parts in p\n"
+    run("predict", model, ROWS, "--out", "p.parquet", "--keep", "a", "--keep", "label", "--prefix", "predicted_")
+    assert parquet.read_table("p").equals(parquet.read_table("p.parquet"))
+    assert sorted(file.name for file in Path("p").iterdir()) == [
+        "_deepfls.json",
+        *(f"part-{number:06d}.parquet" for number in range(5)),
+    ]
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_predict_goes_on_with_parts_that_are_missing(rows: Path, model: str, run: Run) -> None:
+    run("predict", model, ROWS, "--out", "p")
+    whole = parquet.read_table("p")
+    stamps = {file: file.stat().st_mtime_ns for file in Path("p").glob("part-*")}
+    for gone in ("part-000001.parquet", "part-000004.parquet"):
+        (Path("p") / gone).unlink()
+    (Path("p") / ".part-000004.parquet.tmp").write_bytes(b"half")
+    result = run("predict", model, ROWS, "--out", "p", "--resume")
+    assert result.stdout == "Wrote 600 predictions to 5 parts, 3 of them there already in p\n"
+    assert parquet.read_table("p").equals(whole)
+    assert not list(Path("p").glob(".part*"))
+    kept = Path("p") / "part-000000.parquet"
+    assert kept.stat().st_mtime_ns == stamps[kept]
+
+
+@pytest.mark.parametrize(("flags", "code"), [((), 1), (("--resume", "--prefix", "other_"), 1), (("--force",), 0)])
+def test_predict_keeps_other_predictions_unless_forced(rows: Path, model: str, run: Run, flags: Any, code: int) -> None:
+    run("predict", model, ROWS, "--out", "p")
+    before = parquet.read_table("p")
+    result = run("predict", model, ROWS, "--out", "p", *flags, code=code)
+    if code:
+        assert re.match("Error: 'p' (holds predictions already|must hold predictions of this model)", result.stderr)
+    assert parquet.read_table("p").equals(before)
+
+
+def test_predict_that_fails_leaves_whole_parts_only(folder: Path, model: str, refused: Refused, run: Run) -> None:
+    write(folder / "rows", {**columns(), "a": [None if row == 599 else v for row, v in enumerate(columns()["a"])]})
+    message = refused("predict", model, ROWS, "--out", "p", code=1)
+    assert message.startswith("Column 'a' of row group 2 of 'rows/part-2.parquet' must have a number in every row")
+    assert [file.name for file in Path("p").iterdir()] == ["_deepfls.json"]
+    run("predict", model, ROWS, "--out", "p", "--resume", "--nulls", "drop", "--force")
+    assert parquet.read_table("p").num_rows == 599
+
+
+def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Any, *_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parquet.ParquetWriter, "write_table", full)
+    message = refused("predict", model, ROWS, "--out", "p", code=1)
+    assert message == "'p/part-000000.parquet' cannot be written: No space left on device; the parts before it are whole."
+    assert not list(Path("p").glob("*part*"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--resume",), "--resume must come with a folder as --out, got '-'."),
+        (("--nulls", "drop", "--out", "p.csv"), "--nulls must come with a folder as --out, got 'p.csv'."),
+        (("--out", "no/p"), "--out must be in a folder that exists, got 'no/p'."),
+        (("--out", "p", "--nulls", "no"), "--nulls must be one of error, drop, got 'no'."),
+    ],
+)
+def test_predict_refuses(rows: Path, model: str, refused: Refused, arguments: tuple[str, ...], message: str) -> None:
+    assert refused("predict", model, ROWS, *arguments, code=2) == message
+
+
+def test_predict_tells_a_missing_column(folder: Path, model: str, refused: Refused) -> None:
+    write(folder / "rows", {name: value for name, value in columns().items() if name != "b"})
+    assert refused("predict", model, ROWS, "--out", "p", code=1).startswith(
+        "'rows/*.parquet' has no column 'b' that is needed."
+    )
+
+
+# torchrun
+
+
+def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
+        check=False,
+    )
+
+
+def test_torchrun_trains_speaks_once_and_survives_the_kill_of_a_worker(rows: Path, folder: Path) -> None:
+    # The worker of rank 1 kills itself at its 17th step, the first time.
+    (folder / "deadly.py").write_text(
+        "import os, signal\n"
+        "from pathlib import Path\n"
+        "from deepfls.train import loop\n"
+        "step, calls = loop._step, 0\n"
+        "def deadly(*arguments):\n"
+        "    global calls\n"
+        "    calls += 1\n"
+        "    if calls == 17 and os.environ['RANK'] == '1' and not Path('killed').exists():\n"
+        "        Path('killed').touch()\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return step(*arguments)\n"
+        "loop._step = deadly\n"
+        "from deepfls.cli.app import main\n"
+        "main()\n"
+    )
+    keep = ("--checkpoint-dir", "run", "--checkpoint-every", "4", "--resume", "--out", "m.fls", "--dtype", "float64")
+    done = torchrun("--max-restarts", "2", "deadly.py", *STREAM, *keep)
+    assert done.returncode == 0, done.stderr
+    assert (folder / "killed").exists()
+    assert done.stdout.count("Saved m.fls: it2, 3 rules, 3 epochs") == 1
+    source = ParquetSource(ROWS, target="y", features=["a", "b"], buffer_rows=200)
+    alone = FLSRegressor(n_rules=3, epochs=3, batch_size=50, random_state=0, dtype="float64").fit(source)
+    assert_close(load("m.fls"), alone, atol=1e-9)

@@ -1,0 +1,138 @@
+"""Batches of a stream: every row once an epoch, the same global batches for any number of processes, resumable anywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from deepfls.data.scaling import Scaling
+from deepfls.data.sources import ParquetSource
+from deepfls.data.windows import plan_epoch
+from deepfls.train.batches import Preparation, StreamBatches
+from deepfls.train.distributed import Group
+from deepfls.train.rows import MemoryBatches, Rows
+from stream_cases import columns, write
+
+N_ROWS, SIZE = 610, 48
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> ParquetSource:
+    data = {"x": np.arange(float(N_ROWS)), "y": -np.arange(float(N_ROWS))}
+    return ParquetSource(write(tmp_path, data, group_rows=37), target="y", buffer_rows=150)
+
+
+def opened(source: ParquetSource, group: Group | None = None) -> StreamBatches:
+    counts = np.array([g.n_rows for g in source.files.groups])
+    identity = Scaling.identity(1)
+    prepared = Preparation(identity, identity, None, None, torch.device("cpu"), torch.float64)
+    return StreamBatches(source, counts, prepared, SIZE, group or Group())
+
+
+def epochs(source: ParquetSource, n_epochs: int = 1, group: Group | None = None) -> list[list[tuple[list[float], int]]]:
+    generator = torch.Generator().manual_seed(0)
+    with opened(source, group) as batches:
+        return [
+            [(batch.rows.x[:, 0].tolist(), batch.n_rows) for batch in batches.epoch(generator, 0)] for _ in range(n_epochs)
+        ]
+
+
+def test_every_row_comes_once_per_epoch_in_batches_of_the_size_asked(source: ParquetSource) -> None:
+    for epoch in epochs(source, 2):
+        assert sorted(row for rows, _ in epoch for row in rows) == list(range(N_ROWS))
+        sizes = [len(rows) for rows, _ in epoch]
+        assert sizes == [SIZE] * (N_ROWS // SIZE) + [N_ROWS % SIZE]
+        assert sizes == [n for _, n in epoch]
+
+
+def test_epochs_differ_and_rows_of_several_groups_are_mixed(source: ParquetSource) -> None:
+    first, second = epochs(source, 2)
+    assert first != second
+    groups = {int(row) // 37 for row in first[0][0]}
+    assert len(groups) >= 3
+
+
+def test_targets_stay_with_their_inputs(source: ParquetSource) -> None:
+    with opened(source) as batches:
+        for batch in batches.epoch(torch.Generator().manual_seed(0), 0):
+            assert torch.equal(batch.rows.target, -batch.rows.x)
+
+
+@pytest.mark.parametrize("n_processes", [2, 3])
+def test_processes_together_have_the_batches_of_one(source: ParquetSource, n_processes: int) -> None:
+    alone = epochs(source, 2)
+    shared = [epochs(source, 2, Group(rank, n_processes)) for rank in range(n_processes)]
+    for number, epoch in enumerate(alone):
+        for place, (rows, n_rows) in enumerate(epoch):
+            parts = [processes[number][place] for processes in shared]
+            assert sorted(row for part, _ in parts for row in part) == sorted(rows)
+            assert {n for _, n in parts} == {n_rows}
+
+
+@pytest.mark.parametrize("n_processes", [2, 3])
+def test_every_row_group_belongs_to_one_process(source: ParquetSource, n_processes: int) -> None:
+    firsts = [group.first_row for group in source.files.groups]
+    owned = []
+    for rank in range(n_processes):
+        (epoch,) = epochs(source, 1, Group(rank, n_processes))
+        rows = [row for part, _ in epoch for row in part]
+        owned.append(set(np.searchsorted(firsts, rows, side="right")))
+    assert sum(map(len, owned)) == len(firsts)
+    assert len(set.union(*owned)) == len(firsts)
+
+
+def test_row_groups_of_others_are_not_read(source: ParquetSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[int] = []
+    read = ParquetSource.read
+    monkeypatch.setattr(ParquetSource, "read", lambda self, k, **o: (seen.append(k), read(self, k, **o))[1])
+    monkeypatch.setattr(StreamBatches, "_plan", lambda self, seed: plan_epoch(seed, self._counts, 10**6, 2))
+    with opened(source, Group(0, 2)) as batches:
+        next(batches.epoch(torch.Generator().manual_seed(0), 0))
+        window = plan_epoch(0, batches._counts, 10**6, 2)[0]
+    # One window, and perhaps the beginning of the next epoch's.
+    assert len(seen) <= 2 * (window.owners(2) == 0).sum()
+
+
+@pytest.mark.parametrize("step", [0, 1, 3, 7, 12, 13])
+def test_epoch_goes_on_from_any_step(source: ParquetSource, step: int) -> None:
+    whole = epochs(source, 2)
+    generator = torch.Generator().manual_seed(0)
+    with opened(source) as batches:
+        rest = [(b.rows.x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, step)]
+        following = [(b.rows.x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, 0)]
+    assert rest == whole[0][step:]
+    assert following == whole[1]
+
+
+def test_error_of_the_reader_reaches_the_loop(source: ParquetSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: ParquetSource, number: int, **options: object) -> None:
+        raise OSError("disk on fire")
+
+    monkeypatch.setattr(ParquetSource, "read", fail)
+    with opened(source) as batches, pytest.raises(OSError, match="disk on fire"):
+        next(batches.epoch(torch.Generator().manual_seed(0), 0))
+
+
+def test_weights_are_scaled_to_mean_one(tmp_path: Path) -> None:
+    path = write(tmp_path, columns())
+    source = ParquetSource(path, target="y", features=["a"], weight="w")
+    identity = Scaling.identity(1)
+    prepared = Preparation(identity, identity, None, 2.0, torch.device("cpu"), torch.float64)
+    counts = np.array([g.n_rows for g in source.files.groups])
+    with StreamBatches(source, counts, prepared, 1000, Group()) as batches:
+        (batch,) = batches.epoch(torch.Generator().manual_seed(0), 0)
+    assert batch.rows.weight is not None
+    assert float(batch.rows.weight.mean()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("step", [0, 2, 5])
+def test_memory_batches_go_on_from_any_step(step: int) -> None:
+    rows = Rows(torch.arange(23.0).reshape(-1, 1), torch.zeros(23, 1))
+    batches = MemoryBatches(rows, 5)
+    whole = [b.rows.x for b in batches.epoch(torch.Generator().manual_seed(0), 0)]
+    rest = [b.rows.x for b in batches.epoch(torch.Generator().manual_seed(0), step)]
+    assert len(whole) == 5
+    assert all(torch.equal(a, b) for a, b in zip(rest, whole[step:], strict=True))
