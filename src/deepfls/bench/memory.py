@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
@@ -53,6 +54,8 @@ def allocated(call: Callable[[], object]) -> int:
 
     The scratch of compiled kernels is not seen. It has a fixed size, or that of a few rows.
     """
+    with _Storages():
+        torch.zeros(1)  # the first operation under such a mode imports much of torch
     tracemalloc.start()
     try:
         with _Storages() as storages:

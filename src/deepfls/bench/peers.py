@@ -135,7 +135,11 @@ class Worker:
             env={**os.environ, **threads},
         )
         self._long: float | None = None
-        self._answer()
+        try:
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
 
     def _answer(self) -> str:
         assert self._process.stdout is not None
