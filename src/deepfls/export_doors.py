@@ -6,13 +6,10 @@ snapshots of estimators. So the rooms are opened by name when a door is used, an
 
 from __future__ import annotations
 
-import importlib
 import os
 from typing import Any
 
-
-def _opened(room: str) -> Any:
-    return importlib.import_module(f"deepfls.{room}")
+from deepfls.doors import room
 
 
 class ExportDoors:
@@ -70,7 +67,7 @@ class ExportDoors:
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
-        return _opened("export.c").write_c(
+        return room("export.c").write_c(
             path,
             self._snapshot(),
             prefix=prefix,
@@ -99,18 +96,18 @@ class ExportDoors:
         OnnxReport
             Named tuple (path, size, microseconds_alone, microseconds_in_batch, error); its text is one line.
         """
-        return _opened("export.onnx").write_onnx(path, self._snapshot(), dtype=dtype, rows=self._rows(X))
+        return room("export.onnx").write_onnx(path, self._snapshot(), dtype=dtype, rows=self._rows(X))
 
     def to_fll(self, path: str | os.PathLike[str]) -> None:
         """Write a system of kind "t1" in FuzzyLite's language."""
-        _opened("export.fll").write_fll(path, self._snapshot())
+        room("export.fll").write_fll(path, self._snapshot())
 
     def to_fis(self, path: str | os.PathLike[str]) -> None:
         """Write the system for MATLAB, by the ending: ``.fis`` (Type-1), ``.m`` or ``.t2fis`` (Interval Type-2)."""
-        _opened("export.fis").write_fis(path, self._snapshot())
+        room("export.fis").write_fis(path, self._snapshot())
 
     def _snapshot(self) -> Any:
-        return _opened("snapshot").Snapshot.of(self)
+        return room("snapshot").Snapshot.of(self)
 
     def _rows(self, X: Any) -> Any:
         return None if X is None else self._validated_x(X, reset=False)  # type: ignore[attr-defined]  # the estimators have it

@@ -7,7 +7,11 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
+<<<<<<< HEAD
 from deepfls.cli import demo, evaluate, explain, export, predict, report, reproduce, simplify, train
+=======
+from deepfls.cli import bench, demo, evaluate, predict, reproduce, train
+>>>>>>> bench
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
@@ -27,6 +31,7 @@ app.command()(report.report)
 app.command()(simplify.simplify)
 app.command()(export.export)
 app.command()(reproduce.reproduce)
+app.command()(bench.bench)
 app.command()(demo.demo)
 
 

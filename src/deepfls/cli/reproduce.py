@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,8 +50,8 @@ def reproduce(
     from deepfls.functional.karnik_mendel import MAX_ENUMERATED_RULES
 
     output = Output(quiet=quiet, json=False)
-    chosen_sets = _chosen("--sets", sets, experiment.SETS)
-    chosen_systems = _chosen("--systems", systems, experiment.SYSTEMS)
+    chosen_sets = s.chosen("--sets", sets, experiment.SETS)
+    chosen_systems = s.chosen("--systems", systems, experiment.SYSTEMS)
     chosen_rules = _numbers("--rules", rules)
     kept = _kept_rows(json_file)
     cells = [(d, p, y) for d in chosen_sets for p in chosen_rules for y in chosen_systems]
@@ -70,15 +70,6 @@ def reproduce(
     if interrupted:
         print_error("interrupted; the cells that were finished are above.", label="Stopped")
         raise KeyboardInterrupt
-
-
-def _chosen(option: str, text: str, known: Sequence[str]) -> list[str]:
-    from deepfls._checks import check_option
-
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    if not names:
-        raise UsageError(f"{option} must name at least one of {', '.join(known)}.")
-    return list(dict.fromkeys(check_option(option, name, known) for name in names))
 
 
 def _numbers(option: str, text: str) -> list[int]:

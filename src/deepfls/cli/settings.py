@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,6 +32,16 @@ def option(flag: str, text: str, panel: str, **more: Any) -> Any:
 def flag(*names: str, text: str) -> Any:
     """A switch that is off by default."""
     return typer.Option(*names, help=text, rich_help_panel=OUTPUT, metavar="")
+
+
+def chosen(option: str, text: str, known: Sequence[str]) -> list[str]:
+    """Names separated by commas, each one of ``known``, none twice."""
+    from deepfls._checks import check_option
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"{option} must name at least one of {', '.join(known)}.")
+    return list(dict.fromkeys(check_option(option, name, known) for name in names))
 
 
 DATA_ARGUMENT = typer.Argument(help='CSV or Parquet file, or a quoted pattern such as "parts/*.csv".', metavar="DATA")
