@@ -7,11 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-<<<<<<< HEAD
-from deepfls.cli import demo, evaluate, explain, export, predict, report, reproduce, simplify, train
-=======
-from deepfls.cli import bench, demo, evaluate, predict, reproduce, train
->>>>>>> bench
+from deepfls.cli import bench, demo, evaluate, explain, export, predict, report, reproduce, simplify, train
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
