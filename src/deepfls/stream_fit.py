@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -145,8 +145,10 @@ def _settings(estimator: Any, source: ParquetSource) -> dict[str, Any]:
     found: dict[str, Any] = {"class": type(estimator).__name__}
     for name, value in estimator.get_params(deep=False).items():
         if name not in _FREE:
-            plain = estimator_state._is_plain(value)
-            found[name] = estimator_state._plain(value) if plain else getattr(value, "__qualname__", type(value).__name__)
+            plain = estimator_state.is_plain(value)
+            found[name] = (
+                estimator_state.plain_value(value) if plain else getattr(value, "__qualname__", type(value).__name__)
+            )
     seed = estimator.random_state
     found["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     return {**found, **source.fingerprint()}
@@ -167,7 +169,7 @@ def _started(
         share = min(estimator.validation_fraction, HELD_OUT_ROWS / source.files.n_rows)
     with group.together():
         summary = summarized(source, classes=classes, seed=seed, held_out_share=share, group=group, bar=estimator.verbose)
-    parts = [unpacked(content, _NOWHERE) for content in group.gathered_bytes(packed(*summary.state()))]
+    parts = [unpacked(content, Path("summary of a process")) for content in group.gathered_bytes(packed(*summary.state()))]
     if group.size > 1:
         summary = Summary.empty(source.n_groups, len(summary.lowest), len(summary.y.mean), weighted=summary.weighted)
         for part in parts:
@@ -186,10 +188,6 @@ def _started(
     for parameter in system.parameters():
         group.same(parameter.data)
     return start, system, config
-
-
-# Where content comes from that was never in a file.
-_NOWHERE: Any = os.devnull
 
 
 def summarized(
