@@ -169,11 +169,7 @@ def _started(
         share = min(estimator.validation_fraction, HELD_OUT_ROWS / source.files.n_rows)
     with group.together():
         summary = summarized(source, classes=classes, seed=seed, held_out_share=share, group=group, bar=estimator.verbose)
-    parts = [unpacked(content, Path("summary of a process")) for content in group.gathered_bytes(packed(*summary.state()))]
-    if group.size > 1:
-        summary = Summary.empty(source.n_groups, len(summary.lowest), len(summary.y.mean), weighted=summary.weighted)
-        for part in parts:
-            summary.merge_state(*part)
+    summary = _joined(summary, source, group)
     if summary.n_rows == 0:
         raise ValueError(f"{source.files.label} must have rows to learn from, got none without a missing value.")
     start, sample = _start_of(estimator, source, summary, seed, share)
@@ -188,6 +184,20 @@ def _started(
     for parameter in system.parameters():
         group.same(parameter.data)
     return start, system, config
+
+
+def _joined(summary: Summary, source: ParquetSource, group: Group) -> Summary:
+    """What all processes found, in each of them."""
+    if group.size == 1:
+        return summary
+    # First the keys alone: they tell which rows are in the joint sample, and only those travel.
+    keys = [np.frombuffer(content) for content in group.gathered_bytes(summary.sample.keys.tobytes())]
+    others = [part for rank, part in enumerate(keys) if rank != group.rank]
+    summary.sample.trim(np.concatenate(others))
+    joined = Summary.empty(source.n_groups, len(summary.lowest), len(summary.y.mean), weighted=summary.weighted)
+    for content in group.gathered_bytes(packed(*summary.state())):
+        joined.merge_state(*unpacked(content, Path("summary of a process")))
+    return joined
 
 
 def summarized(

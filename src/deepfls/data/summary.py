@@ -58,6 +58,15 @@ class Reservoir:
     def merge(self, other: Reservoir) -> Reservoir:
         return self.update(other.keys, other.rows)
 
+    def trim(self, others: Array) -> Reservoir:
+        """Leave out the rows that the keys of other reservoirs, and one's own, keep out of the joint sample."""
+        keys = np.concatenate([self.keys, others])
+        if len(keys) > self.size:
+            limit = np.partition(keys, self.size - 1)[self.size - 1]
+            kept = self._keys <= limit
+            self._keys, self._rows = self._keys[kept], self._rows[kept]
+        return self
+
     def _settle(self) -> None:
         if self._pending:
             keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
