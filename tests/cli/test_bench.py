@@ -149,7 +149,9 @@ def test_script_asks_its_question(name: str, monkeypatch: pytest.MonkeyPatch, fo
     assert [row["question"] for row in json.loads((folder / "rows.json").read_text())] == [name]
 
 
-def test_script_of_operations_prints_them_by_name(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_of_operations_prints_them_by_name(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(operations, "operations_of_a_step", lambda kind: {"aten.mm.default": 3.0, f"aten.{kind}": 1.0})
     runpy.run_path(str(ROOT / "benchmarks" / "operations.py"), run_name="__main__")
     printed = capsys.readouterr().out
