@@ -6,14 +6,14 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint format figures clean
+.PHONY: demo test test-embedded lint format figures browser clean
 
 # torch first and by itself: with the exact pin pip can take a build without CUDA, and nothing after it asks for another.
 .venv/installed: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'deepfls needs Python 3.10 or newer: make PYTHON=python3.11 ...')"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples,onnx]'
 	touch $@
 
 demo: .venv/installed
@@ -21,6 +21,12 @@ demo: .venv/installed
 
 test: .venv/installed
 	$(BIN)/python -m pytest
+
+# The exported C on an emulated Cortex-M. Installs Debian's compiler and emulator as root, and skips with a reason without.
+test-embedded: .venv/installed
+	sh benchmarks/cortex_m/install.sh
+	$(BIN)/python -m pytest -rs tests/export/test_embedded.py
+	if command -v qemu-system-arm >/dev/null; then $(BIN)/python benchmarks/embedded.py; fi
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -34,6 +40,16 @@ format: .venv/installed
 figures: .venv/installed
 	$(BIN)/python docs/figures/footprint.py
 	$(BIN)/python docs/figures/training_time.py
+	$(BIN)/python docs/figures/intervals.py
+	$(BIN)/python docs/figures/explorer.py
+
+# Debian's chromium, for the tests of the report's page; where it cannot be installed they are skipped and say why.
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
+	{ command -v apt-get >/dev/null && test "$$(id -u)" = 0 && \
+	  { apt-get install -y --no-install-recommends chromium >/dev/null 2>&1 || \
+	    { apt-get update >/dev/null && apt-get install -y --no-install-recommends chromium >/dev/null; }; }; } || \
+	echo "No chromium, and no root with apt-get to install it: the tests of the report's page will be skipped."
 
 clean:
 	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from deepfls import FLSRegressor
-from deepfls.plots import LearningCurveDisplay, MembershipsDisplay, PredictionDisplay, label
+from deepfls.plots import (
+    CoverageDisplay,
+    IntervalDisplay,
+    LearningCurveDisplay,
+    MembershipsDisplay,
+    PredictionDisplay,
+    WidthErrorDisplay,
+    label,
+)
 
 HOSTILE = ["$x_1$", "a\nb", "<b>", "😀" * 100]
 
@@ -59,6 +67,45 @@ def test_predictions_are_drawn_as_points_or_counted(n_rows: int) -> None:
     display = PredictionDisplay(y, y**2).plot(name="y$")
     assert display.ax_.get_xlabel() == r"true y\$"
     assert len(display.ax_.collections) == 1
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("over_x", [False, True])
+def test_intervals_are_drawn_as_a_band_with_the_misses_marked(over_x: bool) -> None:
+    y = np.array([0.0, 1.0, 2.0, 9.0])
+    x = np.array([3.0, 1.0, 2.0, 0.0]) if over_x else None
+    display = IntervalDisplay(y, np.array([0.1, 0.9, 2.1, 3.0]), y.clip(max=3) - 1, y.clip(max=3) + 1, x).plot(
+        name="y$", x_name="t$"
+    )
+    band, inside, outside = display.ax_.collections
+    assert len(inside.get_offsets()) == 3
+    assert outside.get_offsets().tolist() == [[0.0 if over_x else 4.0, 9.0]]
+    assert band.get_label() == "interval"
+    assert display.ax_.get_xlabel() == (r"t\$" if over_x else "rows, ranked by prediction")
+    display.figure_.canvas.draw()
+
+
+def test_coverage_is_drawn_against_nominal() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    model = FLSRegressor(n_rules=2, epochs=2, coverage=0.9, random_state=0).fit(x, x[:, 0])
+    display = CoverageDisplay.from_estimator(model, x, x[:, 0])
+    assert display.nominal.max() == 0.95  # 39 rows promise no more than 0.975
+    _, line = display.ax_.get_lines()
+    np.testing.assert_array_equal(line.get_ydata(), display.covered)
+    expected = np.mean(
+        [low <= y <= high for y, low, high in zip(x[:, 0], *model.predict_interval(x, coverage=0.5), strict=True)]
+    )
+    assert display.covered[np.isclose(display.nominal, 0.5)] == expected
+
+
+@pytest.mark.parametrize("n_rows", [5, 40, 5000])
+def test_widths_are_drawn_against_errors_with_the_means_of_tenths(n_rows: int) -> None:
+    width = np.linspace(1, 2, n_rows)
+    display = WidthErrorDisplay(width, -width / 4).plot(name="y$")
+    means = display.ax_.get_lines()[0]
+    np.testing.assert_allclose(means.get_ydata(), means.get_xdata() / 4)
+    assert len(means.get_xdata()) == min(n_rows, 10)
+    assert display.ax_.get_xlabel() == r"width of the interval of y\$"
     display.figure_.canvas.draw()
 
 

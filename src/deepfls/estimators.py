@@ -22,6 +22,7 @@ from deepfls._checks import (
     check_targets_given,
     check_unchanged,
 )
+from deepfls.interval_mixins import INTERVAL_SETTINGS, SET_SETTINGS, PredictsIntervals, PredictsSets
 from deepfls.learner import Array, FLSEstimator, is_source
 from deepfls.model_file import ModelFileError, read_model
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -71,7 +72,7 @@ _SETTINGS = """
         Penalty of the ridge start, per row.
     scaling : {"standard", "none"}
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
-    validation_fraction : float
+{intervals}    validation_fraction : float
         Share of the rows held out to watch for early stopping; used only with ``patience``.
     patience : int, optional
         Epochs without a better validation loss before training stops and the best parameters are restored.
@@ -102,14 +103,24 @@ _SETTINGS = """
         Smallest and largest value of every input in the training data.
     rule_shares_ : ndarray, shape (rules,)
         Share of the firing that every rule had, on average over the training data; they add up to 1.
+    calibration_ : Calibration or None
+        Scores of the rows held out for calibration; None without ``coverage``.
+    interval_model_ : FLSRegressor, FLSClassifier or None
+        With ``refit`` the model that was trained without the rows held out, from which calibrated intervals come.
+    initial_sets_ : ndarray, shape (4, rules, features)
+        Centers, lower widths, upper widths and heights of the sets that training began with, in the units of the data.
     x_scaling_, y_scaling_ : Scaling
         The affine maps between the units of the data and those of the system.
 """
 
 
-class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+def _settings(loss: str, intervals: str) -> str:
+    return _SETTINGS.replace("{loss}", loss).replace("{intervals}", intervals)
+
+
+class FLSRegressor(RegressorMixin, PredictsIntervals, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for one or several targets.
-{_SETTINGS.replace("{loss}", '{"l2", "l1", "huber", "log-cosh", "pinball"} or callable')}    target_names_ : tuple of str
+{_settings('{"l2", "l1", "huber", "log-cosh", "pinball"} or callable', INTERVAL_SETTINGS)}    target_names_ : tuple of str
         Names of the targets: those of the columns of y where it has names, else y, or y0, y1 and so on.
 
     Notes
@@ -129,6 +140,7 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
 
     target_names_: tuple[str, ...]
     _LOSSES = ("l1", "l2", "huber", "log-cosh", "pinball")
+    _CALIBRATIONS = ("cqr", "split")
 
     def fit(
         self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: Checkpoints | None = None
@@ -167,6 +179,7 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
             self._fit_arrays(x, targets.reshape(len(targets), -1), sample_weight, target_scaling="standard")
             self._single_target_ = targets.ndim == 1
             self.target_names_ = _names_of_targets(y, self.system_.n_outputs)
+            self._name_interval_model()
         return self
 
     def predict(self, X: Any) -> Array:
@@ -194,11 +207,11 @@ class FLSRegressor(RegressorMixin, FLSEstimator):  # type: ignore[misc]  # sciki
         return tags
 
 
-class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FLSClassifier(ClassifierMixin, PredictsSets, FLSEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for two or more classes.
 
     The system has one output per class; their softmax are the probabilities.
-{_SETTINGS.replace("{loss}", '"cross-entropy" or callable')}
+{_settings('"cross-entropy" or callable', SET_SETTINGS)}
     classes_ : ndarray
         The classes, in the order of the probabilities.
 
@@ -214,6 +227,7 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
 
     classes_: Array
     _LOSSES = ("cross-entropy",)
+    _CALIBRATIONS = ("split", "aps")
 
     def __init__(
         self,
@@ -239,6 +253,11 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
         width: float | str = "auto",
         ridge: float = 1e-4,
         scaling: str = "standard",
+        coverage: float | None = None,
+        calibration: str | None = "split",
+        calibration_fraction: float | str = "auto",
+        refit: bool | str = "auto",
+        group_calibration: Any = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         warm_start: bool = False,
@@ -293,6 +312,7 @@ class FLSClassifier(ClassifierMixin, FLSEstimator):  # type: ignore[misc]  # sci
             targets = index.reshape(-1, 1).astype(np.float64)
             self._fit_arrays(x, targets, sample_weight, target_scaling="none", start_targets=logits)
             self.classes_ = classes
+            self._name_interval_model()
         return self
 
     @staticmethod

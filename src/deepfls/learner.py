@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls import estimator_state
+from deepfls import estimator_state, intervals
 from deepfls._checks import (
     check_count,
     check_device,
@@ -26,8 +26,11 @@ from deepfls._checks import (
     check_unchanged,
     name_text_columns,
 )
+from deepfls.calibration import Calibration
 from deepfls.data.arrays import Samples, weighted_samples
 from deepfls.data.scaling import Scaling
+from deepfls.doors import ReadingDoors
+from deepfls.export_doors import ExportDoors
 from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -53,7 +56,7 @@ class FiringStrengths(NamedTuple):
     upper: Array
 
 
-class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
+class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """Base of FLSRegressor and FLSClassifier, which document the settings."""
 
     system_: T1FLS | IT2FLS
@@ -62,11 +65,15 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
     history_: list[dict[str, float]]
     input_range_: Array
     rule_shares_: Array
+    calibration_: Calibration | None
+    interval_model_: FLSEstimator | None
+    initial_sets_: Array
     _structure_: dict[str, Any]
 
     # The settings that shape the system: a warm start cannot change them.
     _STRUCTURE = ("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm", "scaling")
     _LOSSES: tuple[str, ...]
+    _CALIBRATIONS: tuple[str, ...]
 
     def __init__(
         self,
@@ -92,6 +99,13 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         width: float | str = "auto",
         ridge: float = 1e-4,
         scaling: str = "standard",
+        coverage: float | None = None,
+        calibration: str | None = "cqr",
+        interval_weight: float = 1.0,
+        calibration_fraction: float | str = "auto",
+        normalized_scores: bool = True,
+        refit: bool | str = "auto",
+        group_calibration: Any = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         warm_start: bool = False,
@@ -121,6 +135,13 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.width = width
         self.ridge = ridge
         self.scaling = scaling
+        self.coverage = coverage
+        self.calibration = calibration
+        self.interval_weight = interval_weight
+        self.calibration_fraction = calibration_fraction
+        self.normalized_scores = normalized_scores
+        self.refit = refit
+        self.group_calibration = group_calibration
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.warm_start = warm_start
@@ -163,11 +184,23 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         if continued:
             check_unchanged(self._structure_, self._structure(x.shape[1], n_outputs))
         self._check_settings()
+        intervals.check_settings(self, x.shape[1], continued=continued)
         dtype = DTYPES[self.dtype]
         random = check_random_state(self.random_state)
+        # The rows that calibrate are lost to training. A model of its own learns from the others and gives the intervals,
+        # so that this one learns from all.
+        interval_model, interrupted = intervals.fit_on_part(self, x, y, weight, target_scaling, start_targets)
+        if interrupted:
+            return
+        parts = None if interval_model is not None else intervals.hold_out(self, x, weight, random)
+        calibrating = None
+        if parts is not None:
+            trained, held = parts
+            calibrating = (x[held], y[held], None if weight is None else weight[held])
+            x, y, weight = x[trained], y[trained], None if weight is None else weight[trained]
         # A callable may average over its batch, where a merged row would count once.
         samples = weighted_samples(x, y, weight, merged=not callable(self.loss))
-        config = self._config(samples.n_rows)
+        config = intervals.set_objective(self, self._config(samples.n_rows))
         held_out = None
         if self.patience is not None:
             samples, held_out = _split(samples, self.validation_fraction, random)
@@ -202,12 +235,18 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
                     sample_weight=rows.weight,
                     random_state=random,
                 )
+            self.initial_sets_ = estimator_state.sets_of(system, x_scaling)
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         with contextlib.ExitStack() as stack:
             bar = stack.enter_context(TrainingBar(config.epochs, len(rows))) if self.verbose else None
             result = train(system, rows, config, generator=generator, validation=validation, progress=bar)
         self._adopt(system, x_scaling, y_scaling, result)
         self._summarize(samples.x)
+        self.interval_model_ = interval_model
+        if interval_model is not None:
+            self.calibration_ = interval_model.calibration_
+        else:
+            self.calibration_ = intervals.calibrate(self, samples.x, samples.y, calibrating)
         self.__dict__.pop("table_", None)  # of an earlier fit to a table
 
     def _fit_source(self, source: Any, checkpoints: Checkpoints | None, *, classes: bool = False) -> Any:
@@ -217,6 +256,8 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         fitted = fit_source(self, source, classes=classes, checkpoints=checkpoints)
         self.n_features_in_ = len(source.layout.features)
         self.feature_names_in_ = np.array(source.layout.input_names, dtype=object)
+        self.calibration_ = self.interval_model_ = None  # of an earlier fit to arrays, as is the next
+        self.__dict__.pop("initial_sets_", None)
         self.table_ = source.layout.as_dict()  # commands find the columns of a table by it
         return fitted
 
@@ -239,6 +280,12 @@ class FLSEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn is unty
         self.n_epochs_ = len(self.history_)
         self.stopped_by_ = result.stopped_by
         self._structure_ = self._structure(system.n_features, system.n_outputs)
+
+    def _name_interval_model(self) -> None:
+        """Tell the model that gives the intervals what it predicts."""
+        for name in ("_single_target_", "target_names_", "classes_"):
+            if self.interval_model_ is not None and hasattr(self, name):
+                setattr(self.interval_model_, name, getattr(self, name))
 
     def _summarize(self, x: Array) -> None:
         """Keep what rules, plots and exports need to know about the data: ranges, and how much every rule fires."""

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deepfls._checks import check_paired_arrays
+from deepfls._checks import (
+    check_count,
+    check_coverage,
+    check_interval_arrays,
+    check_levels,
+    check_number,
+    check_paired_arrays,
+    check_same_length,
+)
 
 
 def _paired_numbers(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -81,3 +91,164 @@ def log_loss(y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike) ->
     known = labels[:, None] == classes[None, :]
     of_truth = np.where(known, probabilities, 0.0).sum(axis=1)
     return float(np.mean(-np.log(np.maximum(of_truth, np.finfo(float).tiny))))
+
+
+def picp(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
+    """Prediction interval coverage probability: the share of targets within their interval, ends included.
+
+    Examples
+    --------
+    >>> picp([1.0, 2.0, 3.0, 9.0], [0.0, 0.0, 3.0, 0.0], [2.0, 2.0, 4.0, 5.0])
+    0.75
+    """
+    y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
+    return float(np.mean((lower <= y_true) & (y_true <= upper)))
+
+
+def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
+    """Mean width of intervals, in the units of the target.
+
+    Examples
+    --------
+    >>> mean_width([0.0, 1.0], [2.0, 5.0])
+    3.0
+    """
+    _, lower, upper = check_interval_arrays(lower, lower, upper)
+    return float(np.mean(upper - lower))
+
+
+def pinaw(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, target_range: float | ArrayLike | None = None) -> float:
+    """Prediction interval normalised average width: the mean width over the range of the target, the mean over outputs.
+
+    Parameters
+    ----------
+    y_true, lower, upper : array, shape (rows,) or (rows, outputs)
+    target_range : float or array, shape (outputs,), optional
+        Largest minus smallest target; that of ``y_true`` by default. Infinity is returned where it is 0 and a width is not.
+
+    Examples
+    --------
+    >>> pinaw([0.0, 10.0], [0.0, 8.0], [1.0, 11.0])
+    0.2
+    """
+    columns = [np.reshape(part, (len(part), -1)) for part in check_interval_arrays(y_true, lower, upper)]
+    span = np.ptp(columns[0], axis=0) if target_range is None else np.asarray(target_range, dtype=np.float64)
+    widths = (columns[2] - columns[1]).mean(axis=0)
+    shares = np.where(span > 0, widths / np.where(span > 0, span, 1.0), np.where(widths > 0, np.inf, 0.0))
+    return float(np.mean(shares))
+
+
+def interval_score(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, coverage: float) -> float:
+    """Interval (Winkler) score: the width, plus ``2 / (1 - coverage)`` times how far a target lies outside; the mean.
+
+    It is smallest in expectation at the true quantiles, so it weighs coverage and width together. Lower is better.
+
+    Examples
+    --------
+    >>> round(interval_score([1.0, 5.0], [0.0, 0.0], [2.0, 4.0], coverage=0.9), 9)  # (2 + 4 + 20 * 1) / 2
+    13.0
+    """
+    tail = 1.0 - check_coverage(coverage)
+    y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
+    outside = np.maximum(lower - y_true, 0.0) + np.maximum(y_true - upper, 0.0)
+    return float(np.mean(upper - lower + 2.0 / tail * outside))
+
+
+def pinball(y_true: ArrayLike, y_pred: ArrayLike, quantile: float) -> float:
+    """Mean tilted absolute error, smallest in expectation where the prediction is the ``quantile`` of the target.
+
+    Examples
+    --------
+    >>> pinball([1.0, 3.0], [2.0, 2.0], quantile=0.75)
+    0.5
+    """
+    check_number("quantile", quantile, above=0.0, below=1.0)
+    y_true, y_pred = _paired_numbers(y_true, y_pred)
+    error = y_true - y_pred
+    return float(np.mean(np.maximum(quantile * error, (quantile - 1.0) * error)))
+
+
+def crps(y_true: ArrayLike, predicted: ArrayLike, quantiles: ArrayLike) -> float:
+    """Continuous ranked probability score from a grid of quantiles: twice the pinball loss, integrated over the levels.
+
+    The integral is the trapezoidal rule over the levels given, the ends of the grid held constant to 0 and 1. It has the
+    units of the target, and for a prediction that is one point it is the absolute error.
+
+    Parameters
+    ----------
+    y_true : array, shape (rows,)
+    predicted : array, shape (rows, levels)
+        Predicted quantiles.
+    quantiles : array, shape (levels,)
+        Their levels, rising, within (0, 1).
+
+    Examples
+    --------
+    >>> levels = [0.1, 0.3, 0.5, 0.7, 0.9]
+    >>> round(crps([3.0], [[1.0] * 5], levels), 12)  # one point: the absolute error
+    2.0
+    """
+    levels = check_levels(quantiles)
+    truth, predicted = np.asarray(y_true, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    check_paired_arrays(y_true=np.broadcast_to(truth[:, None], (len(truth), len(levels))), predicted=predicted)
+    error = truth[:, None] - predicted
+    losses = np.maximum(levels * error, (levels - 1.0) * error)
+    # To either side the loss of a constant quantile is linear in the level, so two more points close the grid exactly.
+    first, last = np.maximum(-error[:, 0], 0.0), np.maximum(error[:, -1], 0.0)
+    losses = np.concatenate([first[:, None], losses, last[:, None]], axis=1)
+    grid = np.concatenate([[0.0], levels, [1.0]])
+    return float(np.mean(np.sum((losses[:, 1:] + losses[:, :-1]) * np.diff(grid), axis=1)))
+
+
+class PartCoverage(NamedTuple):
+    """Coverage within one part of the rows.
+
+    ``part`` names it, ``coverage`` is the share of its targets within their interval, ``width`` the mean width, ``n_rows``
+    how many rows it has.
+    """
+
+    part: Any
+    coverage: float
+    width: float
+    n_rows: int
+
+
+def coverage_by_group(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, groups: ArrayLike) -> list[PartCoverage]:
+    """Coverage and mean width for every distinct value of ``groups`` (rows,), in sorted order.
+
+    Examples
+    --------
+    >>> for part in coverage_by_group([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], [2.0, 1.0, 4.0], ["a", "a", "b"]):
+    ...     print(part)
+    PartCoverage(part='a', coverage=0.5, width=1.5, n_rows=2)
+    PartCoverage(part='b', coverage=1.0, width=4.0, n_rows=1)
+    """
+    y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
+    check_same_length(y_true, names := np.asarray(groups))
+    values, member = np.unique(names, return_inverse=True)
+    rows = [np.flatnonzero(member == place) for place in range(len(values))]
+    return [_part(value, y_true[r], lower[r], upper[r]) for value, r in zip(values.tolist(), rows, strict=True)]
+
+
+def coverage_by_width(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, n_parts: int = 10) -> list[PartCoverage]:
+    """Coverage and mean width by decile (or another number of parts) of the width, narrowest first.
+
+    Intervals whose width follows the difficulty of a sample cover alike in all parts. Parts are as equal in size as the
+    number of rows allows, and numbered from 1.
+
+    Examples
+    --------
+    >>> for part in coverage_by_width([1.0, 2.0, 3.0, 4.0], [0.0, 1.0, 2.0, 9.0], [2.0, 3.0, 9.0, 19.0], n_parts=2):
+    ...     print(part)
+    PartCoverage(part=1, coverage=1.0, width=2.0, n_rows=2)
+    PartCoverage(part=2, coverage=0.5, width=8.5, n_rows=2)
+    """
+    check_count("n_parts", n_parts)
+    y_true, lower, upper = (np.ravel(part) for part in check_interval_arrays(y_true, lower, upper))
+    order = np.argsort(upper - lower, kind="stable")
+    parts = [rows for rows in np.array_split(order, n_parts) if len(rows)]
+    return [_part(place, y_true[r], lower[r], upper[r]) for place, r in enumerate(parts, start=1)]
+
+
+def _part(name: Any, y_true: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> PartCoverage:
+    return PartCoverage(name, picp(y_true, lower, upper), mean_width(lower, upper), len(y_true))

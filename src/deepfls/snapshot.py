@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks import check_finite_table, check_one_row
 from deepfls.functional.karnik_mendel import karnik_mendel
 from deepfls.learner import FLSEstimator
 from deepfls.nn.systems import IT2FLS
@@ -163,8 +164,10 @@ class Snapshot:
 
     def output(self, x: Array) -> Output:
         """Type-reduced set and crisp output for rows x (rows, features): logits for a classifier."""
-        log_lower, log_upper = self.firing(x)
-        consequents = self.rule_outputs(x)
+        return self.reduced(*self.firing(x), self.rule_outputs(x))
+
+    def reduced(self, log_lower: Array, log_upper: Array, consequents: Array) -> Output:
+        """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
         peak = log_upper.max(axis=1, keepdims=True)
         lower, upper = np.exp(np.maximum(log_lower - peak, -600.0)), np.exp(np.maximum(log_upper - peak, -600.0))
 
@@ -185,6 +188,17 @@ class Snapshot:
             mix = 0.5 if self.mix is None else self.mix
             y = mix * average(own_peak) + (1.0 - mix) * average(upper)
         return Output(y_left, y_right, np.clip(y, y_left, y_right))
+
+
+def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
+    """One row (features,) of numbers for a fitted estimator, from a row of a frame, a list or a table of one row."""
+    row = check_one_row(name, x, estimator.system_.n_features)
+    if isinstance(row, np.ndarray):
+        # Numbers without names are taken in their order: nobody names the columns of a single row.
+        values = row.astype(np.float64)
+        check_finite_table(name, values)
+        return values[0]
+    return np.ascontiguousarray(estimator._validated_x(row, reset=False)[0])
 
 
 def _feature_names(estimator: FLSEstimator) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls import estimator_state
-from deepfls._checks import check_device, check_unchanged
+from deepfls._checks import check_absent, check_device, check_unchanged
 from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
 from deepfls.data.summary import HELD_OUT_ROWS, Summary
@@ -116,6 +116,9 @@ def fit_source(estimator: Any, source: ParquetSource, *, classes: bool, checkpoi
     """Fit an estimator to a source, with all processes that torchrun started."""
     with process_group() as group, contextlib.ExitStack() as stack:
         estimator._check_settings()
+        check_absent(
+            "coverage", estimator.coverage, "a source", "fit arrays for intervals, a sample of the rows if need be"
+        )
         device = own_device(check_device(estimator.device))
         folder = None
         if checkpoints is not None:

@@ -28,9 +28,14 @@ def test_reference_lists_settings_with_their_defaults() -> None:
 
 def test_reference_names_every_option() -> None:
     from deepfls.cli.evaluate import evaluate
+    from deepfls.cli.explain import explain
+    from deepfls.cli.export import export
     from deepfls.cli.predict import predict
+    from deepfls.cli.report import report
+    from deepfls.cli.simplify import simplify
     from deepfls.cli.train import train
 
-    names = {name for command in (train, predict, evaluate) for name in typing.get_type_hints(command)}
+    commands = (train, predict, evaluate, explain, export, report, simplify)
+    names = {name for command in commands for name in typing.get_type_hints(command)}
     options = names - {"ctx", "return", "data", "model"}
     assert {name for name in options if f"--{name.replace('_', '-')}" not in TEXT} == set()

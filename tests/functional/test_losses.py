@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from deepfls.functional.losses import LOSSES, cross_entropy, huber, l1, l2, log_cosh, pinball
+from deepfls.functional.losses import LOSSES, SetLoss, cross_entropy, huber, l1, l2, log_cosh, pinball
 
 # Errors on both sides of zero and of every kink, none of them on one.
 ERRORS = torch.tensor([[-3.0], [-0.7], [-1e-3], [1e-3], [0.4], [2.5]], dtype=torch.float64)
@@ -130,3 +130,39 @@ def test_loss_refuses_an_option(
     with pytest.raises(error) as caught:
         loss(torch.zeros(1, 1), torch.zeros(1, 1), **options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("coverage", [0.5, 0.9])
+@pytest.mark.parametrize("weight", [0.0, 1.0, 2.5])
+def test_set_loss_is_the_point_loss_and_the_pinball_losses_of_the_ends(coverage: float, weight: float) -> None:
+    y_left, y_right, y = TARGET - 1.0, TARGET + 0.4, TARGET + ERRORS
+    tail = (1.0 - coverage) / 2.0
+    expected = l2(y, TARGET) + weight * (pinball(y_left, TARGET, tail) + pinball(y_right, TARGET, 1.0 - tail))
+    torch.testing.assert_close(SetLoss(l2, coverage, weight)(y_left, y_right, y, TARGET), expected)
+
+
+def test_set_loss_gradient_equals_finite_differences() -> None:
+    ends = tuple((TARGET + shift * ERRORS).requires_grad_() for shift in (0.7, 1.3, 1.0))
+    loss = SetLoss(log_cosh, coverage=0.9, weight=0.5)
+    assert torch.autograd.gradcheck(lambda *ends: loss(*ends, TARGET), ends, eps=1e-7, atol=1e-6)
+
+
+def test_set_loss_is_smallest_at_the_quantiles() -> None:
+    target = torch.randn(20_001, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    loss = SetLoss(l2, coverage=0.9)
+    left, right = target.quantile(0.05), target.quantile(0.95)
+
+    def at(left_shift: float, right_shift: float) -> float:
+        ones = torch.ones_like(target)
+        return float(loss((left + left_shift) * ones, (right + right_shift) * ones, 0.0 * ones, target).mean())
+
+    for shift in (-0.2, 0.2):
+        assert at(0.0, 0.0) < min(at(shift, 0.0), at(0.0, shift))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"), [((1.0, 1.0), "coverage must be"), ((0.9, -1.0), "interval_weight must be")]
+)
+def test_set_loss_refuses_what_is_no_share_or_weight(options: tuple[float, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SetLoss(l2, *options)

@@ -226,6 +226,9 @@ class Listener:
     def step(self, n_rows: int) -> None:
         self.steps.append(n_rows)
 
+    def compiled(self, seconds: float) -> None:
+        pass
+
     def epoch(self, row: dict[str, float]) -> None:
         self.epochs.append(row)
 

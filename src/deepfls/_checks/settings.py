@@ -76,6 +76,13 @@ def check_number_or_auto(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
 
 
+def check_flag(name: str, value: Any) -> bool:
+    """Return ``value`` as a ``bool`` if it is one."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
 def check_device(name: Any) -> torch.device:
     """Return the torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
     if name == "auto":

@@ -99,6 +99,9 @@ class _Marks:
         self.clock = clock
         self.moments: list[float] = []
 
+    def compiled(self, seconds: float) -> None:
+        """Not of interest: before the first moment."""
+
     def step(self, n_rows: int) -> None:
         self.moments.append(self.clock())
 

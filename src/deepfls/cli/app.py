@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import bench, demo, evaluate, predict, reproduce, train
+from deepfls.cli import bench, demo, evaluate, explain, export, predict, report, reproduce, simplify, train
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
@@ -22,6 +22,10 @@ app = typer.Typer(
 app.command()(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
+app.command()(explain.explain)
+app.command()(report.report)
+app.command()(simplify.simplify)
+app.command()(export.export)
 app.command()(reproduce.reproduce)
 app.command()(bench.bench)
 app.command()(demo.demo)

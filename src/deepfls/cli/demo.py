@@ -17,7 +17,18 @@ if TYPE_CHECKING:
 # Every sixth cell of the map in both directions is drawn: half a degree.
 _MAP_STEP = 6
 _JULY = 6
-_FILES = ("turbidity_t1.fls", "turbidity_it2.fls", "learning_curve.png", "memberships.png", "predictions.png", "map.png")
+_COVERAGE = 0.9
+# Rows in the picture of the intervals: more would be a blur.
+_BAND_ROWS = 300
+_FILES = (
+    "turbidity_t1.fls",
+    "turbidity_it2.fls",
+    "learning_curve.png",
+    "memberships.png",
+    "predictions.png",
+    "intervals.png",
+    "map.png",
+)
 
 
 def demo(
@@ -47,7 +58,7 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
 
     from deepfls.data.datasets import load_dataset
     from deepfls.estimators import FLSRegressor
-    from deepfls.metrics import rmse
+    from deepfls.metrics import mean_width, picp, rmse
 
     with output.working("reading the map"):
         data = load_dataset("turbidity", n_rows=n_rows, random_state=seed)
@@ -58,12 +69,13 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
         f"Turbidity of the air: {len(train):,} rows to learn from, {len(test):,} to test on, inputs {', '.join(names)}."
     )
     fitted: dict[str, Any] = {}
+    common: dict[str, Any] = {"n_rules": n_rules, "coverage": _COVERAGE, "random_state": seed, "verbose": int(output.bars)}
     table = []
     for name, model in {
         "linear": LinearRegression(),
         "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
-        f"T1, {n_rules} rules": FLSRegressor(kind="t1", n_rules=n_rules, random_state=seed, verbose=int(output.bars)),
-        f"IT2, {n_rules} rules": FLSRegressor(kind="it2", n_rules=n_rules, random_state=seed, verbose=int(output.bars)),
+        f"T1, {n_rules} rules": FLSRegressor(kind="t1", calibration="split", **common),
+        f"IT2, {n_rules} rules": FLSRegressor(kind="it2", **common),
     }.items():
         began = time.perf_counter()
         model.fit(data.x[train], data.y[train, 0])
@@ -72,9 +84,16 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
             raise KeyboardInterrupt
         epochs = getattr(model, "n_epochs_", 1)
         error = rmse(data.y[test, 0], model.predict(data.x[test]))
-        table.append([name, f"{len(train):,}", f"{seconds:.1f}", f"{len(train) * epochs / seconds:,.0f}", f"{error:.4f}"])
+        row = [name, f"{len(train):,}", f"{seconds:.1f}", f"{len(train) * epochs / seconds:,.0f}", f"{error:.4f}", "", ""]
+        if isinstance(model, FLSRegressor):
+            lower, upper = model.predict_interval(data.x[test])
+            row[-2:] = [f"{picp(data.y[test, 0], lower, upper):.1%}", f"{mean_width(lower, upper):.3f}"]
+        table.append(row)
         fitted[name] = model
     _print_table(table, output)
+    output.line(
+        f"RMSE, the share covered by intervals for {_COVERAGE:.0%} and their mean width are measured on the test rows."
+    )
     t1, it2 = list(fitted.values())[-2:]
     out.mkdir(parents=True, exist_ok=True)
     t1.save(out / "turbidity_t1.fls")
@@ -92,7 +111,7 @@ def _print_table(table: list[list[str]], output: Output) -> None:
     if output.silent:
         return
     shown = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for place, name in enumerate(["model", "rows", "seconds", "rows per second", "test RMSE"]):
+    for place, name in enumerate(["model", "rows", "seconds", "rows/s", "RMSE", "covered", "width"]):
         shown.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
     for row in table:
         shown.add_row(*row)
@@ -102,7 +121,14 @@ def _print_table(table: list[list[str]], output: Output) -> None:
 def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: np.ndarray, y: np.ndarray) -> None:
     import numpy as np
 
-    from deepfls.plots import COLORS, LearningCurveDisplay, MembershipsDisplay, PredictionDisplay, new_figure
+    from deepfls.plots import (
+        COLORS,
+        IntervalDisplay,
+        LearningCurveDisplay,
+        MembershipsDisplay,
+        PredictionDisplay,
+        new_figure,
+    )
 
     figure = new_figure(5, 3.6)
     ax = figure.subplots()
@@ -114,6 +140,9 @@ def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: n
     leading = np.bincount(it2.firing_strengths(x).upper.argmax(axis=1), minlength=it2.n_rules).argsort()[::-1]
     display.plot(rules=leading[:4].tolist()).figure_.savefig(out / "memberships.png")
     PredictionDisplay(y, it2.predict(x)).plot(name="turbidity").figure_.savefig(out / "predictions.png")
+    shown = slice(_BAND_ROWS)
+    band = IntervalDisplay(y[shown], it2.predict(x[shown]), *it2.predict_interval(x[shown]))
+    band.plot(name="turbidity").figure_.savefig(out / "intervals.png")
     _draw_map(out / "map.png", it2)
 
 

@@ -20,23 +20,35 @@ def evaluate(
     ] = None,
     stream: s.Stream = None,
     nulls: s.Nulls = None,
+    coverage: Annotated[
+        float | None,
+        s.option("--coverage", "Of the intervals to measure; that of the training by default.", s.DATA, metavar="SHARE"),
+    ] = None,
     quiet: s.Quiet = False,
     json: s.Json = False,
     debug: s.Debug = False,
 ) -> None:
-    """Measure a model on a table: RMSE, MAE and R² of numbers, accuracy and log loss of classes."""
+    """Measure a model on a table: RMSE, MAE and R² of numbers, accuracy and log loss of classes.
+
+    Of a model that was trained with --coverage the intervals or sets are measured too.
+    """
     output = Output(quiet=quiet, json=json)
+    if coverage is not None and not 0.0 < coverage < 1.0:
+        raise UsageError(f"--coverage must be greater than 0 and less than 1, got {coverage}.")
     with output.shown_warnings():
         if stream or started_processes() > 1:
             from deepfls.cli.stream import evaluate_stream
 
+            if coverage is not None:
+                raise UsageError("--coverage must come without --stream: intervals are measured on tables in memory.")
             evaluate_stream(model, data, target or [], nulls or "error", output)
             return
         refuse_without_stream({"nulls": nulls})
-        _run(model, data, target or [], output)
+        _run(model, data, target or [], coverage, output)
 
 
-def _run(path: Path, source: str, target: list[str], output: Output) -> None:
+def _run(path: Path, source: str, target: list[str], coverage: float | None, output: Output) -> None:
+    from deepfls.cli.interval_scores import interval_scores_of, json_interval_scores, print_interval_scores
     from deepfls.cli.models import open_data, open_model
     from deepfls.cli.scores import json_scores, print_scores, scores_of
     from deepfls.data.layout import targets
@@ -50,10 +62,17 @@ def _run(path: Path, source: str, target: list[str], output: Output) -> None:
         table = open_data(source, model)
         table.require(model.layout.targets, why=" to compare with")
         y = targets(table, model.layout, classes=model.classes is not None)
-        scores = scores_of(model, model.inputs(table), y)
+        x = model.inputs(table)
+        scores = scores_of(model, x, y)
+        covered = []
+        if coverage is not None or model.estimator.calibration_ is not None:
+            covered.append(("", interval_scores_of(model, x, y, coverage)))
     output.line(shown(path.name, "bold"), " on ", shown(source, "bold"), f": {table.n_rows:,} rows")
     output.line()
     print_scores(output, [("", scores)])
+    if covered:
+        output.line()
+    print_interval_scores(output, covered, parts=True)
     output.result(
         {
             "command": "evaluate",
@@ -62,5 +81,6 @@ def _run(path: Path, source: str, target: list[str], output: Output) -> None:
             "task": "regression" if model.classes is None else "classification",
             "rows": table.n_rows,
             "scores": json_scores(scores),
+            "intervals": json_interval_scores(covered[0][1]) if covered else None,
         }
     )

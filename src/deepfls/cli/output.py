@@ -113,6 +113,18 @@ class Output:
             table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
         self._out.print(table)
 
+    def text(self, text: str) -> None:
+        """Lines for people that are laid out already; names in them have no control characters."""
+        from rich.text import Text
+
+        if not self.silent:
+            self._out.print(Text(text), soft_wrap=True, end="")
+
+    def show(self, thing: Any, digits: int | None) -> None:
+        """Something that makes a table of rich, as wide as the terminal."""
+        if not self.silent:
+            self._out.print(thing.to_table(digits))
+
     def result(self, content: Mapping[str, Any]) -> None:
         """The one JSON object of a run with ``--json``."""
         if self.json:

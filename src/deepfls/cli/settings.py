@@ -21,6 +21,7 @@ import typer
 from deepfls.cli.errors import UsageError
 
 DATA, MODEL, TRAINING, START, OUTPUT = "Data", "Model", "Training", "Starting point", "Output"
+INTERVALS = "Prediction intervals"
 
 
 def option(flag: str, text: str, panel: str, **more: Any) -> Any:
@@ -129,6 +130,33 @@ Consequents = Annotated[str | None, option("--consequents", "ridge or random.", 
 Width = Annotated[str | None, option("--width", "Widths of the sets, in standard deviations, or auto.", START, metavar="X")]
 Ridge = Annotated[float | None, option("--ridge", "Penalty of the ridge start.", START, metavar="X")]
 
+Coverage = Annotated[
+    float | None, option("--coverage", "Share of the targets that intervals are to hold.", INTERVALS, metavar="SHARE")
+]
+Calibration = Annotated[
+    str | None,
+    option("--calibration", "cqr, split or none; split or aps for classes.", INTERVALS, metavar="NAME"),
+]
+IntervalWeight = Annotated[
+    float | None, option("--interval-weight", "Weight of the ends in training.", INTERVALS, metavar="X")
+]
+CalibrationFraction = Annotated[
+    str | None,
+    option("--calibration-fraction", "Share of the training rows that calibrates, or auto.", INTERVALS, metavar="SHARE"),
+]
+NormalizedScores = Annotated[
+    bool | None,
+    option("--normalized-scores/--no-normalized-scores", "Corrections by the local scale.", INTERVALS, metavar=""),
+]
+Refit = Annotated[
+    bool | None,
+    option("--refit/--no-refit", "Train on the rows that calibrate too; auto up to 5,000.", INTERVALS, metavar=""),
+]
+GroupCalibration = Annotated[
+    list[str] | None,
+    option("--group-calibration", "Column whose values each keep the coverage; repeat.", INTERVALS, metavar="COL"),
+]
+
 Force = Annotated[bool, flag("--force", text="Replace an existing file.")]
 Quiet = Annotated[bool, flag("--quiet", "-q", text="Print nothing but errors.")]
 Json = Annotated[bool, flag("--json", text="Print one JSON object and nothing else.")]
@@ -162,6 +190,13 @@ ESTIMATOR_SETTINGS = {
     "consequents": "consequents",
     "width": "width",
     "ridge": "ridge",
+    "coverage": "coverage",
+    "calibration": "calibration",
+    "interval_weight": "interval_weight",
+    "calibration_fraction": "calibration_fraction",
+    "normalized_scores": "normalized_scores",
+    "refit": "refit",
+    "group_calibration": "group_calibration",
 }
 _OPTION_OF = {parameter: name for name, parameter in ESTIMATOR_SETTINGS.items()}
 # Settings that are a number or "auto".
@@ -171,6 +206,7 @@ _AUTOMATIC: dict[str, type] = {
     "learning_rate": float,
     "weight_decay": float,
     "width": float,
+    "calibration_fraction": float,
 }
 # What a file may also hold where a flag can only be text.
 _ALSO = {"loss_option": (dict,), "optimizer_option": (dict,), "checkpoint_every": (int,)} | {
@@ -277,6 +313,8 @@ def estimator_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             except ValueError:
                 flag_name = _OPTION_OF[parameter].replace("_", "-")
                 raise UsageError(f"--{flag_name} must be {_WORDS[kind]} or auto, got {text!r}.") from None
+    if given.get("calibration") == "none":
+        given["calibration"] = None
     for parameter in ("loss_options", "optimizer_options"):
         if isinstance(given.get(parameter), list):
             given[parameter] = dict(_pair(text, _OPTION_OF[parameter]) for text in given[parameter])

@@ -15,7 +15,7 @@ from deepfls.cli.output import Output, started_processes
 from deepfls.cli.training import announce, check_training, close, refuse_without_stream, with_task
 
 if TYPE_CHECKING:
-    from deepfls.data.layout import Array
+    from deepfls.data.layout import Array, Layout
     from deepfls.data.tables import DataTable
 
 _OUT = Path("model.fls")
@@ -61,6 +61,13 @@ def train(
     consequents: s.Consequents = None,
     width: s.Width = None,
     ridge: s.Ridge = None,
+    coverage: s.Coverage = None,
+    calibration: s.Calibration = None,
+    interval_weight: s.IntervalWeight = None,
+    calibration_fraction: s.CalibrationFraction = None,
+    normalized_scores: s.NormalizedScores = None,
+    refit: s.Refit = None,
+    group_calibration: s.GroupCalibration = None,
     checkpoint_dir: s.CheckpointDir = None,
     checkpoint_every: s.CheckpointEvery = None,
     resume: s.Resume = None,
@@ -86,6 +93,7 @@ def train(
 
 def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
     """Train as told; whether the user stopped it early."""
+    from deepfls.cli.interval_scores import interval_scores_of, json_interval_scores, print_interval_scores
     from deepfls.cli.models import Model, check_output
     from deepfls.cli.scores import json_scores, print_scores, scores_of
     from deepfls.data.layout import inputs, learn_layout, numbers, targets
@@ -118,6 +126,7 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
         one_hot=given.get("one_hot", False),
     )
     layout, classes = with_task(layout, task)
+    arguments |= _interval_settings(arguments, layout, classes=classes)
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
     weight = numbers(table, given["weight"]) if "weight" in given else None
     trained, tested = split_rows(table, fraction, seed, y if classes else None)
@@ -139,14 +148,20 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
     model = Model(estimator, layout, out)
     try:
         groups = [("train", scores_of(model, x_trained, y[trained]))]
+        covered = []
+        if estimator.calibration_ is not None:
+            covered.append(("train", interval_scores_of(model, x_trained, y[trained])))
         if len(tested):
             groups.append(("test", scores_of(model, x_tested, y[tested])))
+            if estimator.calibration_ is not None:
+                covered.append(("test", interval_scores_of(model, x_tested, y[tested])))
     except KeyboardInterrupt:
         warnings.warn(f"The model is saved as {quoted(out)}; measuring its error was interrupted.", stacklevel=2)
         return True
     output.line()
     print_scores(output, groups)
     output.line()
+    print_interval_scores(output, covered)
     close(output, model, seconds, measured_on_test=len(tested) > 0)
     output.result(
         {
@@ -163,9 +178,27 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
             "stopped_by": estimator.stopped_by_,
             "seconds": round(seconds, 3),
             "scores": {group: json_scores(scores) for group, scores in groups},
+            "intervals": {group: json_interval_scores(scores) for group, scores in covered} or None,
         }
     )
     return bool(estimator.stopped_by_ == "interrupt")
+
+
+def _interval_settings(arguments: dict[str, Any], layout: Layout, *, classes: bool) -> dict[str, Any]:
+    """Groups by the inputs that a column became; settings of intervals alone are refused for classes."""
+    from deepfls.data.tables import TableError, nearest, quoted
+
+    for name in ("interval_weight", "normalized_scores"):
+        if classes and name in arguments:
+            raise UsageError(f"--{name.replace('_', '-')} must be given for numbers only, got a target of classes.")
+    columns = []
+    for column in arguments.get("group_calibration", ()):
+        if column not in layout.features:
+            raise TableError(
+                f"Column {quoted(column)} must be an input of the model to group by.{nearest(column, layout.features)}"
+            )
+        columns += [f"{column}={value}" for value in layout.categories.get(column, ())] or [column]
+    return {"group_calibration": columns} if columns else {}
 
 
 def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | None) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -57,6 +58,46 @@ def pinball(y: Tensor, target: Tensor, quantile: float = 0.5) -> Tensor:
 def cross_entropy(y: Tensor, target: Tensor) -> Tensor:
     """``-log softmax(y)[class]`` for outputs (batch, classes) and class indices (batch, 1); result (batch, 1)."""
     return functional.cross_entropy(y, target[:, 0].long(), reduction="none").unsqueeze(1)
+
+
+@dataclass(frozen=True)
+class SetLoss:
+    """A point loss on the crisp output plus the pinball losses of both ends: it trains a type-reduced set as an interval.
+
+    ``loss(y, t) + weight (pinball(y_left, t; α/2) + pinball(y_right, t; 1 - α/2))`` with α = 1 - coverage. Up to a factor
+    the two pinball losses are the interval (Winkler) score, so both ends are quantiles where it is smallest.
+
+    Parameters
+    ----------
+    point : callable
+        ``loss(y, target)``, entry by entry or a scalar.
+    coverage : float
+        Share of the targets that the set is to hold, within (0, 1).
+    weight : float
+        Weight of the ends against the crisp output; 0 leaves the point loss.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = SetLoss(l1, coverage=0.8, weight=2.0)
+    >>> loss(*(torch.tensor([[value]]) for value in (0.0, 2.0, 1.0, 3.0)))  # 2 + 2 (0.1 * 3 + 0.9 * 1)
+    tensor([[4.4000]])
+    """
+
+    point: Loss
+    coverage: float
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("coverage", self.coverage, above=0.0, below=1.0)
+        check_number("interval_weight", self.weight, minimum=0.0)
+
+    def __call__(self, y_left: Tensor, y_right: Tensor, y: Tensor, target: Tensor) -> Tensor:
+        tail = 0.5 * (1.0 - self.coverage)
+        ends = pinball(y_left, target, tail) + pinball(y_right, target, 1.0 - tail)
+        point = self.point(y, target)
+        # A loss of one entry per sample counts once for each output.
+        return (point.unsqueeze(1) if point.ndim == 1 else point) + self.weight * ends
 
 
 LOSSES: dict[str, Loss] = {

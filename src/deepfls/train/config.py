@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deepfls._checks import check_count, check_number, check_option, check_options_of
-from deepfls.functional.losses import LOSSES
+from deepfls.functional.losses import LOSSES, SetLoss
 
 SCHEDULES = ("constant", "cosine", "onecycle")
 # Share of a one-cycle run spent warming up, and the factor below the peak it starts from.
@@ -43,6 +43,10 @@ class TrainConfig:
         Epochs without a better validation loss before training stops.
     drop_last : bool
         Whether to leave out the last, smaller batch of an epoch.
+    coverage : float, optional
+        Share of the targets that the type-reduced set of an IT2 system is trained to hold.
+    interval_weight : float
+        Weight of the pinball losses of its ends against the loss; used only with ``coverage``.
     """
 
     loss: str | Callable[..., Tensor] = "l2"
@@ -57,6 +61,8 @@ class TrainConfig:
     gradient_clip: float | None = None
     patience: int | None = None
     drop_last: bool = False
+    coverage: float | None = None
+    interval_weight: float = 1.0
 
     def __post_init__(self) -> None:
         check_number("learning_rate", self.learning_rate, above=0.0)
@@ -72,8 +78,12 @@ class TrainConfig:
         optimizer = self.optimizer_class()
         check_options_of("optimizer_options", optimizer.__name__, self.optimizer_options, _parameters_of(optimizer))
 
-    def loss_function(self) -> Callable[[Tensor, Tensor], Tensor]:
-        """The loss with its options bound."""
+    def loss_function(self) -> Callable[..., Tensor]:
+        """The loss with its options bound; with ``coverage`` that of the type-reduced set."""
+        point = self._point_loss()
+        return point if self.coverage is None else SetLoss(point, self.coverage, self.interval_weight)
+
+    def _point_loss(self) -> Callable[[Tensor, Tensor], Tensor]:
         if callable(self.loss):
             check_options_of("loss_options", "loss", self.loss_options, None)
             return functools.partial(self.loss, **self.loss_options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -10,7 +11,8 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_loss_values
+from deepfls._checks import check_loss_values, check_type_reduced
+from deepfls.functional.losses import SetLoss
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
 from deepfls.train.distributed import Group
@@ -25,7 +27,10 @@ _THREADED_WORK = 4_000_000
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
 
-LossFunction = Callable[[Tensor, Tensor], Tensor]
+# Seconds of compiling that a user would notice.
+_NOTICED = 1.0
+
+LossFunction = Callable[..., Tensor]
 
 
 class Checkpointing(Protocol):
@@ -79,6 +84,9 @@ def train(
     loss_function = config.loss_function()
     group = group or Group()
     parameters = [p for p in system.parameters() if p.requires_grad]
+    seconds = _compile_kernels(system, parameters)
+    if progress is not None and seconds > _NOTICED:
+        progress.compiled(seconds)
     batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
     run = Run(config, parameters, generator, batches.n_steps)
     found = None if checkpoints is None else checkpoints.found()
@@ -116,6 +124,15 @@ def train(
     if group.leads:
         _warn_of_end(run, validation is not None)
     return result
+
+
+def _compile_kernels(system: T1FLS | IT2FLS, parameters: list[nn.Parameter]) -> float:
+    """Send a row of zeros through the system and back, so that no reported time has compiling in it; the seconds of it."""
+    began = time.perf_counter()
+    system(parameters[0].new_zeros(1, system.n_features)).sum().backward()
+    for parameter in parameters:
+        parameter.grad = None
+    return time.perf_counter() - began
 
 
 def _end_epoch(
@@ -176,7 +193,7 @@ def _step(
     """One step on a batch; its mean loss over the rows of all processes."""
     optimizer.zero_grad()
     if group.size == 1:
-        loss = _mean_loss(loss_function, system(batch.rows.x), batch.rows)
+        loss = _mean_loss(loss_function, system, batch.rows)
         loss.backward()
         loss = loss.detach()
     else:
@@ -200,7 +217,7 @@ def _shared_backward(
     """
     loss = parameters[0].new_zeros(())
     if len(batch.rows):
-        part = _mean_loss(loss_function, system(batch.rows.x), batch.rows) * (len(batch.rows) / batch.n_rows)
+        part = _mean_loss(loss_function, system, batch.rows) * (len(batch.rows) / batch.n_rows)
         part.backward()
         loss = part.detach()
     gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -222,20 +239,26 @@ def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
             slopes.lerp_(slopes.mean(dim=0, keepdim=True), share)
 
 
-def _mean_loss(loss_function: LossFunction, y: Tensor, batch: Rows) -> Tensor:
+def _mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, batch: Rows) -> Tensor:
     """Mean over outputs and samples, by weight where there are weights."""
-    losses = check_loss_values(loss_function(y, batch.target), y, weighted=batch.weight is not None)
+    if isinstance(loss_function, SetLoss):
+        y_left, y_right, y = check_type_reduced(system).reduce(batch.x)
+        losses = loss_function(y_left, y_right, y, batch.target)
+    else:
+        y = system(batch.x)
+        losses = loss_function(y, batch.target)
+    losses = check_loss_values(losses, y, weighted=batch.weight is not None)
     if batch.weight is None:
         return losses.mean()
     # Weights have mean 1 over all rows, so a batch's own sum need not divide: it may be 0.
     return (losses.mean(dim=1) * batch.weight).mean()
 
 
-def _evaluate(system: nn.Module, loss_function: LossFunction, rows: Rows, group: Group) -> float:
+def _evaluate(system: T1FLS | IT2FLS, loss_function: LossFunction, rows: Rows, group: Group) -> float:
     with torch.no_grad():
         if group.size == 1:
-            return float(_mean_loss(loss_function, system(rows.x), rows))
-        loss = _mean_loss(loss_function, system(rows.x), rows) if len(rows) else rows.x.new_zeros(())
+            return float(_mean_loss(loss_function, system, rows))
+        loss = _mean_loss(loss_function, system, rows) if len(rows) else rows.x.new_zeros(())
         loss_sum, n_rows = group.total(torch.stack([loss.double() * len(rows), loss.new_tensor(len(rows)).double()]))
         return float(loss_sum / n_rows)
 

@@ -13,6 +13,9 @@ _REFRESH = 0.1
 class Progress(Protocol):
     """What the training loop tells about its progress."""
 
+    def compiled(self, seconds: float) -> None:
+        """The kernels of the system had to be compiled, which took this long and is not part of the training time."""
+
     def step(self, n_rows: int) -> None:
         """A batch of ``n_rows`` was trained on."""
 
@@ -52,6 +55,10 @@ class TrainingBar:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
         self._show()
         self._bar.stop()
+
+    def compiled(self, seconds: float) -> None:
+        self._bar.console.print(f"compiled the kernels in {seconds:.0f} s; they are kept, so this happens once")
+        self._began = time.perf_counter()
 
     def step(self, n_rows: int) -> None:
         self._rows += n_rows

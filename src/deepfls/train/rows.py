@@ -21,17 +21,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
-    def packed(self) -> Tensor:
-        """All columns side by side, so that one indexing operation shuffles them together."""
-        parts = [self.x, self.target.to(self.x.dtype)]
-        if self.weight is not None:
-            parts.append(self.weight.unsqueeze(1).to(self.x.dtype))
-        return torch.cat(parts, dim=1)
+    def taken(self, order: Tensor) -> Rows:
+        """The samples at the places ``order``, in that order."""
+        return Rows(self.x[order], self.target[order], None if self.weight is None else self.weight[order])
 
-    def unpacked(self, packed: Tensor) -> Rows:
-        n_features, n_outputs = self.x.shape[1], self.target.shape[1]
-        x, target = packed[:, :n_features], packed[:, n_features : n_features + n_outputs]
-        return Rows(x, target, None if self.weight is None else packed[:, -1])
+    def split(self, size: int) -> list[Rows]:
+        """Pieces of ``size`` samples, the last one what is left, cut by one operation on each tensor."""
+        xs, targets = self.x.split(size), self.target.split(size)
+        weights = [None] * len(xs) if self.weight is None else self.weight.split(size)
+        return [Rows(*piece) for piece in zip(xs, targets, weights, strict=True)]
 
 
 class Batch(NamedTuple):
@@ -65,7 +63,7 @@ class Batches(Protocol):
 
 
 class MemoryBatches:
-    """Slices of one shuffled tensor.
+    """Pieces of the shuffled rows.
 
     Parameters
     ----------
@@ -77,15 +75,11 @@ class MemoryBatches:
 
     def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
         self._rows = rows
-        self._packed = rows.packed()
         self.largest = min(batch_size, len(rows))
-        self._starts = range(0, len(rows) - self.largest + 1 if drop_last else len(rows), self.largest)
-        self.n_steps = len(self._starts)
+        self.n_steps = len(rows) // self.largest if drop_last else -(-len(rows) // self.largest)
         self.n_rows = self.n_steps * self.largest if drop_last else len(rows)
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        order = torch.randperm(len(self._rows), generator=generator).to(self._packed.device)
-        shuffled = self._packed[order]
-        for start in self._starts[first_step:]:
-            rows = self._rows.unpacked(shuffled[start : start + self.largest])
+        order = torch.randperm(len(self._rows), generator=generator).to(self._rows.x.device)
+        for rows in self._rows.taken(order).split(self.largest)[first_step : self.n_steps]:
             yield Batch(rows, len(rows))

@@ -1,0 +1,98 @@
+"""How large is the explorer's page, when is it ready, and how soon does it answer a slider?
+
+``python benchmarks/explorer.py [--out RESULTS.md]`` writes pages of three sizes, opens each in headless Chromium, and
+measures in the browser: from the start of the navigation to the first frame with everything drawn, and from the event of a
+slider to the frame that shows its effect, the surface included. Medians of several runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from deepfls import FLSRegressor
+from deepfls.cli.sections import hardware, markdown_table, write_section
+
+SIZES = ((4, 10, 1), (50, 30, 2), (1000, 30, 1))
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
+FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+FRAME = "() => new Promise(r => requestAnimationFrame(() => setTimeout(() => r(performance.now()))))"
+# After the next frame everything the event caused is drawn, the surface included, which is computed in that frame.
+SLIDE = """() => new Promise(resolve => {
+  const slider = document.querySelector('#inputs input[type=range]');
+  slider.value = (Number(slider.value) + 137) % 1000;
+  const began = performance.now();
+  slider.dispatchEvent(new Event('input', { bubbles: true }));
+  const handled = performance.now() - began;
+  requestAnimationFrame(() => setTimeout(() => resolve([handled, performance.now() - began])));
+})"""
+
+
+def make_page(folder: Path, n_features: int, n_rules: int, n_outputs: int) -> Path:
+    rng = np.random.default_rng(0)
+    x = rng.normal(rng.uniform(-50, 50, n_features), rng.uniform(0.1, 40, n_features), (500, n_features))
+    z = (x - x.mean(axis=0)) / x.std(axis=0)
+    y = np.stack([np.sin(z[:, k % n_features]) + z[:, (k + 1) % n_features] for k in range(n_outputs)], axis=1)
+    model = FLSRegressor(n_rules=n_rules, epochs=2, random_state=0).fit(x, y)
+    return model.to_report(folder / f"{n_features}-{n_rules}-{n_outputs}.html", x, y)
+
+
+def measure(browser: Any, path: Path, repeats: int) -> tuple[float, float, float]:
+    """Milliseconds until ready, in the handler of a slider, and until its frame is drawn."""
+    ready, handled, drawn = [], [], []
+    for _ in range(repeats):
+        context = browser.new_context(viewport={"width": 1400, "height": 1000})
+        page = context.new_page()
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+        ready.append(page.evaluate(FRAME))
+        page.wait_for_timeout(300)
+        for _ in range(10):
+            in_handler, until_frame = page.evaluate(SLIDE)
+            handled.append(in_handler)
+            drawn.append(until_frame)
+            page.wait_for_timeout(30)
+        context.close()
+    return statistics.median(ready), statistics.median(handled), statistics.median(drawn)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--out", type=Path, help="Markdown file to write the table to")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        raise SystemExit("There is no chromium on this machine: make browser.")
+    rows = []
+    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+        for n_features, n_rules, n_outputs in SIZES:
+            path = make_page(Path(folder), n_features, n_rules, n_outputs)
+            ready, handled, drawn = measure(browser, path, arguments.repeats)
+            size = f"{path.stat().st_size / 1e6:.2f}"
+            times = [f"{milliseconds:.0f}" for milliseconds in (ready, handled, drawn)]
+            rows.append([f"{n_features:,}", str(n_rules), str(n_outputs), size, *times])
+        version = browser.version
+        browser.close()
+    head = ["inputs", "rules", "outputs", "MB", "ready, ms", "slider handled, ms", "slider drawn, ms"]
+    table = markdown_table(head, rows)
+    print(table)
+    if arguments.out is not None:
+        foot = f"`python benchmarks/explorer.py`, medians; Chromium {version} without a GPU; {hardware()}"
+        write_section(arguments.out, "explorer", f"## The explorer's page in a browser\n\n{table}\n\n{foot}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+"""Do prediction intervals hold what they promise, and how narrow are they? Coverage, width and score on seven sets.
+
+``python benchmarks/intervals.py --data-dir DIR --splits 10 --cells intervals.json --markdown RESULTS.md``
+
+Every split trains on a random 70 % of the rows (``default_rng(seed).permutation``) and measures on the others. The fuzzy
+systems have 30 rules and otherwise default settings and are fitted once, for 90 %: the other coverages come from the same
+calibration, except where that has too few rows to promise one, which then gets a fit of its own. Boosted quantiles are
+scikit-learn's with its defaults, a pair for every coverage, calibrated (CQR) on as many held-out rows as ours. Finished
+cells are kept in the file of ``--cells``, so another run goes on from there. One thread each; --workers runs several.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from rich.console import Console
+from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+from deepfls import FLSRegressor, metrics
+from deepfls.calibration import conformal_quantile, held_out_rows, quantile_scores
+from deepfls.cli.sections import hardware, markdown_table, write_section
+from deepfls.intervals import learned_ends
+from deepfls.model_file import write_whole
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+N_RULES = 30
+NOMINAL = (0.9, 0.95, 0.99)
+# Targets of each set, its last columns; `year` of gas_turbine is for splitting, not an input.
+TARGETS = {"ccpp": 1, "boston": 1, "enb": 2, "kin8nm": 1, "naval": 2, "california": 1, "gas_turbine": 2}
+MODELS = ("it2", "crisp", "t1", "boosted")
+NAMES = {"it2": "IT2, CQR", "raw": "IT2, not calibrated", "t1": "T1, split", "boosted": "boosted quantiles, CQR"}
+# PICP and PINAW of the paper's group for 90, 95 and 99 %, mean of 10 splits: its IT2 systems, and these with CQR.
+PUBLISHED = {
+    ("ccpp", "raw"): ((0.900, 0.947, 0.990), (0.177, 0.208, 0.304)),
+    ("boston", "raw"): ((0.865, 0.916, 0.952), (0.267, 0.321, 0.431)),
+    ("kin8nm", "raw"): ((0.940, 0.969, 0.995), (0.395, 0.432, 0.624)),
+    ("ccpp", "it2"): ((0.907, 0.953, 0.992), (0.181, 0.213, 0.319)),
+    ("boston", "it2"): ((0.915, 0.963, 0.989), (0.309, 0.400, 0.699)),
+    ("kin8nm", "it2"): ((0.906, 0.952, 0.993), (0.357, 0.396, 0.580)),
+}
+
+
+def read_set(name: str, folder: Path) -> tuple[Array, Array]:
+    """Inputs and targets, the targets in z-units (n - 1) of the whole set as in the paper."""
+    places = (folder / f"{name}.csv", folder / "extra" / f"{name}.csv.gz", folder / f"{name}.csv.gz")
+    table = pd.read_csv(next(place for place in places if place.exists())).drop(columns="year", errors="ignore")
+    values = table.to_numpy(dtype=float)
+    x, y = values[:, : -TARGETS[name]], values[:, -TARGETS[name] :]
+    return x, (y - y.mean(axis=0)) / y.std(axis=0, ddof=1)
+
+
+def measured(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
+    return {
+        "picp": metrics.picp(y, lower, upper),
+        "pinaw": metrics.pinaw(y, lower, upper),
+        "score": metrics.interval_score(y, lower, upper, coverage),
+    }
+
+
+def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
+    """Error and intervals of one of our models; the interval-free one gives its error alone."""
+    options: dict[str, Any] = {"kind": "t1" if model == "t1" else "it2", "n_rules": N_RULES, "random_state": seed}
+    if model != "crisp":
+        options |= {"coverage": NOMINAL[0], "calibration": "split" if model == "t1" else "cqr"}
+    fitted = FLSRegressor(**options).fit(x, y)
+    cell: dict[str, Any] = {"rmse": metrics.rmse(y_test, fitted.predict(x_test))}
+    if model == "crisp":
+        return cell
+    if model == "it2":
+        lower, upper, _ = learned_ends(fitted, x_test)
+        cell["raw"] = measured(y_test, lower, upper, NOMINAL[0])
+    assert fitted.calibration_ is not None
+    cell["held_out"] = fitted.calibration_.n_rows
+    for coverage in NOMINAL:
+        if coverage > fitted.calibration_.largest_coverage:
+            fitted = FLSRegressor(**(options | {"coverage": coverage})).fit(x, y)
+        cell[f"{coverage}"] = measured(y_test, *fitted.predict_interval(x_test, coverage=coverage), coverage)
+    return cell
+
+
+def measure_boosted(seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
+    """Intervals of boosted quantiles, calibrated on held-out rows."""
+    cell: dict[str, Any] = {}
+    for coverage in NOMINAL:
+        order = np.random.default_rng(seed).permutation(len(x))
+        n_held = max(held_out_rows(len(x), NOMINAL[0], "auto"), held_out_rows(len(x), coverage, "auto"))
+        held, used = order[:n_held], order[n_held:]
+        ends = []
+        for level in (0.5 * (1 - coverage), 0.5 * (1 + coverage)):
+            models = [
+                HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=seed).fit(x[used], target[used])
+                for target in y.T
+            ]
+            ends.append([np.stack([model.predict(rows) for model in models], axis=1) for rows in (x[held], x_test)])
+        (lower_held, lower), (upper_held, upper) = ends
+        shift = conformal_quantile(quantile_scores(y[held], lower_held, upper_held), coverage)
+        lower, upper = lower - shift, upper + shift
+        # Boosted quantiles may cross: where they do, the interval is the point between.
+        middle = 0.5 * (lower + upper)
+        cell[f"{coverage}"] = measured(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
+    return cell
+
+
+def measure(name: str, seed: int, model: str, folder: str) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    x, y = read_set(name, Path(folder))
+    order = np.random.default_rng(seed).permutation(len(x))
+    train, test = order[: round(0.7 * len(x))], order[round(0.7 * len(x)) :]
+    parts = x[train], y[train], x[test], y[test]
+    began = time.perf_counter()
+    with threadpool_limits(1):
+        cell = measure_boosted(seed, *parts) if model == "boosted" else measure_fuzzy(model, seed, *parts)
+    return {"set": name, "split": seed, "model": model, "seconds": time.perf_counter() - began, **cell}
+
+
+def mean_of(cells: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]) -> float:
+    return float(np.mean([read(cell) for cell in cells]))
+
+
+def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
+    """Three tables: intervals by nominal coverage, the cost in crisp error, and what was asked for."""
+    by = {(s, m): [c for c in cells if c["set"] == s and c["model"] == m] for s in sets for m in MODELS}
+    head = ["set", "method", "splits", *(f"{what} {n:.0%}" for n in NOMINAL for what in ("PICP", "PINAW", "score"))]
+    lines = []
+    for name in sets:
+        for model in ("it2", "t1", "boosted"):
+            found = by[name, model]
+            if found:
+                numbers = [
+                    f"{mean_of(found, lambda c, n=n, k=key: c[str(n)][k]):.3f}"
+                    for n in NOMINAL
+                    for key in ("picp", "pinaw", "score")
+                ]
+                lines.append([name, NAMES[model], str(len(found)), *numbers])
+            if model == "it2" and found:
+                numbers = [f"{mean_of(found, lambda c, k=key: c['raw'][k]):.3f}" for key in ("picp", "pinaw", "score")]
+                lines.append([name, NAMES["raw"], str(len(found)), *numbers, *["-"] * 6])
+        for kind, label in (("it2", "published IT2, CQR"), ("raw", "published IT2")):
+            if (name, kind) in PUBLISHED:
+                pairs = zip(*PUBLISHED[name, kind], strict=True)
+                lines.append([name, label, "10", *(cell for p, w in pairs for cell in (f"{p:.3f}", f"{w:.3f}", "-"))])
+    costs = []
+    for name in sets:
+        ours, crisp = by[name, "it2"], by[name, "crisp"]
+        if ours and crisp:
+            a, b = mean_of(ours, lambda c: c["rmse"]), mean_of(crisp, lambda c: c["rmse"])
+            seconds = [mean_of(part, lambda c: c["seconds"]) for part in (ours, crisp)]
+            costs.append(
+                [name, f"{b:.4f}", f"{a:.4f}", f"{100 * (a / b - 1):+.1f} %", *(f"{s:.0f}" for s in reversed(seconds))]
+            )
+    cost_head = ["set", "RMSE without intervals", "with", "difference", "seconds without", "with"]
+    return f"{markdown_table(head, lines)}\n\n{markdown_table(cost_head, costs)}\n\n{verdict(by, sets)}"
+
+
+def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) -> str:
+    """How far coverage is from nominal, and on how many sets the interval score is no worse than boosted quantiles'."""
+    lines = []
+    worst = []
+    for name in sets:
+        if by[name, "it2"]:
+            gaps = [100 * (mean_of(by[name, "it2"], lambda c, n=n: c[str(n)]["picp"]) - n) for n in NOMINAL]
+            worst.append(f"{name} {max(gaps, key=abs):+.1f}")
+    lines.append(f"- Mean PICP of IT2, CQR minus nominal in points, the farthest of the three: {', '.join(worst)}.")
+    for nominal in NOMINAL:
+        both = [name for name in sets if by[name, "it2"] and by[name, "boosted"]]
+        score = {
+            (name, m): mean_of(by[name, m], lambda c, n=nominal: c[str(n)]["score"])
+            for name in both
+            for m in ("it2", "boosted")
+        }
+        won = [name for name in both if score[name, "it2"] <= score[name, "boosted"]]
+        lines.append(
+            f"- Interval score at {nominal:.0%} no worse than boosted quantiles on {len(won)} of {len(both)} sets: "
+            f"{', '.join(won) or 'none'}."
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--splits", type=int, default=10)
+    parser.add_argument("--sets", default=",".join(TARGETS))
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--cells", type=Path, help="JSON file of finished cells, read and written")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--markdown", type=Path)
+    arguments = parser.parse_args()
+    sets = arguments.sets.split(",")
+    cells: list[dict[str, Any]] = []
+    if arguments.cells and arguments.cells.exists():
+        cells = json.loads(arguments.cells.read_text(encoding="utf-8"))
+    done = {(cell["set"], cell["split"], cell["model"]) for cell in cells}
+    wanted = [(s, k, m) for k in range(arguments.splits) for s in sets for m in arguments.models.split(",")]
+    console = Console(stderr=True)
+    with ProcessPoolExecutor(arguments.workers) as pool:
+        jobs = [pool.submit(measure, *key, arguments.data_dir) for key in wanted if key not in done]
+        for place, job in enumerate(as_completed(jobs), start=1):
+            cells.append(job.result())
+            console.print(
+                f"{place}/{len(jobs)} {cells[-1]['set']} {cells[-1]['split']} {cells[-1]['model']}", highlight=False
+            )
+            if arguments.cells:
+                write_whole(arguments.cells, (json.dumps(cells, indent=1) + "\n").encode())
+    cells = [cell for cell in cells if (cell["set"], cell["split"], cell["model"]) in set(wanted)]
+    text = tables(cells, sets)
+    print(text)
+    if arguments.markdown:
+        intro = (
+            "## Prediction intervals\n\nWritten by `python benchmarks/intervals.py --data-dir DIR --markdown RESULTS.md`: "
+            f"{N_RULES} rules and otherwise default settings, mean over the splits. PICP is the share of test targets "
+            "covered, PINAW the mean width over the range of the test targets, score the interval score in z-units (lower "
+            "is better); several targets are averaged. docs/intervals.md tells how the settings were chosen."
+        )
+        write_section(arguments.markdown, "intervals", f"{intro}\n\n{text}\n\n{hardware()}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,286 @@
+"""Conformal calibration: from scores of held-out rows to intervals and sets that keep their promise. NumPy only.
+
+A score says how far a target lies from its prediction, in units in which all rows are alike. If the held-out rows and a new
+row are exchangeable, the score of the new row is at most the k-th smallest of n scores with a probability of k / (n + 1) or
+more, whatever the model and the data are like. So ``k = ceil((n + 1) coverage)`` keeps the promise (Vovk, Gammerman and
+Shafer 2005; Lei et al. 2018; Romano, Patterson and Candès 2019).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deepfls._checks import check_calibration_rows, check_coverage, check_known_groups, largest_coverage
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
+# rows, because residuals of training rows tell the difficulty of new ones only in part.
+_SCALE_RANGE, _COMMON = (0.25, 4.0), 0.5
+# Share of the mean residual that is added to each: the logarithm of an exact hit has no end.
+_RESIDUAL_FLOOR = 0.05
+
+
+def conformal_quantile(scores: Array, coverage: float, weight: Array | None = None, *, group: str = "") -> Array:
+    """The score that a new row stays below with a probability of ``coverage`` or more.
+
+    It is the ``ceil((n + 1) coverage)``-th smallest of n scores. With weights it is the smallest score up to which they add
+    up to ``coverage`` of their sum and that of the new row, which weighs as much as the mean of the others.
+
+    Parameters
+    ----------
+    scores : array, shape (rows, outputs)
+    coverage : float
+        Within (0, 1).
+    weight : array, shape (rows,), optional
+    group : str
+        Name of the rows in the error about too few of them.
+
+    Returns
+    -------
+    array, shape (outputs,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> conformal_quantile(np.arange(1.0, 20.0)[:, None], coverage=0.9)  # the 18th of 19
+    array([18.])
+    """
+    coverage = check_coverage(coverage)
+    n_rows = len(scores)
+    check_calibration_rows(n_rows, coverage, group)
+    # (n + 1) coverage may miss a whole number by the last bit.
+    needed = round((n_rows + 1) * coverage, 9)
+    if weight is None:
+        return np.sort(scores, axis=0)[math.ceil(needed) - 1]
+    order = np.argsort(scores, axis=0, kind="stable")
+    reached = np.cumsum((weight / weight.mean())[order], axis=0)
+    place = np.minimum((reached < needed - 1e-9).sum(axis=0), n_rows - 1)
+    return np.take_along_axis(scores, np.take_along_axis(order, place[None], axis=0), axis=0)[0]
+
+
+def interval_scores(y_true: Array, y: Array, below: Array, above: Array) -> Array:
+    """How many times the reaches ``below`` and ``above`` of an interval around y a target lies from y.
+
+    All arrays are (rows, outputs), the reaches positive. A target at y has the score 0, one at either end the score 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> interval_scores(np.array([[4.0]]), np.array([[1.0]]), np.array([[1.0]]), np.array([[2.0]]))
+    array([[1.5]])
+    """
+    error = y_true - y
+    return np.maximum(-error / below, error / above)
+
+
+def quantile_scores(y_true: Array, lower: Array, upper: Array) -> Array:
+    """How far a target lies outside the interval, negative inside: the score of conformalised quantile regression.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> quantile_scores(np.array([[4.0], [1.0]]), np.array([[0.0], [0.0]]), np.array([[3.0], [3.0]]))
+    array([[ 1.],
+           [-1.]])
+    """
+    return np.maximum(lower - y_true, y_true - upper)
+
+
+def least_ambiguous_scores(probabilities: Array) -> Array:
+    """``1 - p`` of every class, (rows, classes): the score of the smallest sets on average (Sadinle et al. 2019)."""
+    return 1.0 - probabilities
+
+
+def adaptive_scores(probabilities: Array) -> Array:
+    """Summed probability of the classes at least as probable as each, (rows, classes): larger sets where classes are close.
+
+    Romano, Sesia and Candès (2020), without their randomisation, so that a row always gets the same set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> adaptive_scores(np.array([[0.5, 0.125, 0.375]]))
+    array([[0.5  , 1.   , 0.875]])
+    """
+    order = np.argsort(-probabilities, axis=1, kind="stable")
+    sums = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
+    scores = np.empty_like(sums)
+    np.put_along_axis(scores, order, sums, axis=1)
+    return scores
+
+
+def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty: float) -> Array:
+    """Coefficients (terms + 1, outputs) of the logarithm of a local scale, the constant last.
+
+    ``log s = design · b + b₀`` maximises the likelihood of residuals whose absolute values have the mean s (an exponential
+    law, which is gamma regression with a logarithmic link), with a ridge penalty on b. Zeros where residuals are all equal
+    or fewer than the terms.
+    """
+    from sklearn.linear_model import GammaRegressor  # here: slow to import
+
+    n_rows, n_terms = design.shape
+    found = np.zeros((n_terms + 1, residuals.shape[1]))
+    if n_rows < n_terms:
+        # A system that can pass through every row leaves residuals that tell nothing of new ones.
+        return found
+    for output, sizes in enumerate(np.abs(residuals).T):
+        mean = float(np.average(sizes, weights=weight))
+        if not mean > 0 or np.ptp(sizes) == 0:
+            continue
+        model = GammaRegressor(alpha=penalty, solver="newton-cholesky" if n_terms <= 500 else "lbfgs", max_iter=200)
+        with _quiet():
+            model.fit(design, sizes / mean + _RESIDUAL_FLOOR, sample_weight=weight)
+        coefficients = np.append(model.coef_, model.intercept_)
+        if np.isfinite(coefficients).all():
+            found[:, output] = coefficients
+    return found
+
+
+def local_scale(design: Array, coefficients: Array) -> Array:
+    """The scale of :func:`fit_log_scale` at new rows, (rows, outputs), about 1 on average."""
+    low, high = np.log(_SCALE_RANGE)
+    own = np.exp(np.clip(design @ coefficients[:-1] + coefficients[-1], low, high))
+    return (own + _COMMON) / (1.0 + _COMMON)
+
+
+def _quiet() -> Any:
+    """Without the warning that the last digits of an optimum were not reached, which do not matter here."""
+    import contextlib
+    import warnings
+
+    stack = contextlib.ExitStack()
+    stack.enter_context(warnings.catch_warnings())
+    warnings.simplefilter("ignore")
+    return stack
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a fit with ``coverage`` keeps: scores of the held-out rows, from which intervals of any coverage follow.
+
+    Attributes
+    ----------
+    method : {"cqr", "split", "aps", "none"}
+        "none": not calibrated, the type-reduced set as it was trained.
+    coverage : float
+        The one that was trained for.
+    normalized : bool
+        Whether scores are relative to a local scale.
+    scores : array, shape (rows, outputs)
+        Of the held-out rows; of classes (rows, 1).
+    weight : array, shape (rows,), or None
+    group_columns : tuple of int
+        Inputs whose values make the groups; empty where there are none.
+    groups : array, shape (rows, columns), or None
+        Their values in the held-out rows.
+    floor : array, shape (outputs,)
+        What is added to the learned reaches before scores are divided by them ("cqr", normalised).
+    scale : array, shape (terms + 1, outputs), or None
+        Coefficients of the local scale ("split", normalised).
+    """
+
+    method: str
+    coverage: float
+    normalized: bool
+    scores: Array
+    weight: Array | None = None
+    group_columns: tuple[int, ...] = ()
+    groups: Array | None = None
+    floor: Array | None = None
+    scale: Array | None = None
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.scores)
+
+    @property
+    def largest_coverage(self) -> float:
+        """The largest coverage that the rows, those of the smallest group where there are groups, can promise."""
+        counts = [self.n_rows] if self.groups is None else np.unique(self.groups, axis=0, return_counts=True)[1]
+        return largest_coverage(int(min(counts)))
+
+    def quantile(self, coverage: float, x: Array) -> Array:
+        """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""
+        if self.groups is None:
+            return conformal_quantile(self.scores, coverage, self.weight)[None]
+        known, member = np.unique(self.groups, axis=0, return_inverse=True)
+        asked, place = np.unique(x[:, list(self.group_columns)], axis=0, return_inverse=True)
+        found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
+        check_known_groups([group_name(v) for v in asked[~found.any(axis=1)]], [group_name(v) for v in known])
+        quantiles = np.empty((len(asked), self.scores.shape[1]))
+        for row, at in enumerate(found.argmax(axis=1)):
+            rows = member.ravel() == at
+            weight = None if self.weight is None else self.weight[rows]
+            quantiles[row] = conformal_quantile(self.scores[rows], coverage, weight, group=group_name(known[at]))
+        return quantiles[place.ravel()]
+
+    def arrays(self) -> dict[str, Array]:
+        """The arrays by name, for a model file."""
+        named = {name: getattr(self, name) for name in ("scores", "weight", "groups", "floor", "scale")}
+        return {name: value for name, value in named.items() if value is not None}
+
+    def description(self) -> dict[str, Any]:
+        """The rest, in plain values."""
+        return {
+            "method": self.method,
+            "coverage": self.coverage,
+            "normalized": self.normalized,
+            "group_columns": list(self.group_columns),
+        }
+
+    @classmethod
+    def restored(cls, description: dict[str, Any], arrays: dict[str, Array]) -> Calibration:
+        """The calibration of :meth:`description` and :meth:`arrays`; KeyError or ValueError where they do not fit."""
+        scores, columns = arrays["scores"], tuple(int(column) for column in description["group_columns"])
+        n_rows, n_outputs = scores.shape
+        shapes = {"weight": (n_rows,), "groups": (n_rows, len(columns)), "floor": (n_outputs,)}
+        for name, shape in shapes.items():
+            if name in arrays and arrays[name].shape != shape:
+                raise ValueError(f"calibration.{name} has the shape {arrays[name].shape}, not {shape}")
+        if bool(columns) != ("groups" in arrays):
+            raise ValueError("the calibration has groups without columns, or columns without groups")
+        return cls(
+            method=str(description["method"]),
+            coverage=check_coverage(description["coverage"]),
+            normalized=bool(description["normalized"]),
+            group_columns=columns,
+            **arrays,
+        )
+
+
+def group_name(values: Array) -> str:
+    """A group as text: its value, or its values in parentheses; empty where there are no groups.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> group_name(np.array([2.0])), group_name(np.array([0.0, 1.5]))
+    ('2', '(0, 1.5)')
+    """
+    texts = [f"{value:g}" for value in values]
+    return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
+
+
+def held_out_rows(n_rows: int, coverage: float, fraction: float | str) -> int:
+    """How many of ``n_rows`` to hold out for a calibration.
+
+    "auto" takes a fifth, and from 5,000 rows on ``sqrt(200 n)``: the scatter of the coverage falls with the root of the
+    rows held out, so more would cost the model more than they give. It takes at least as many as the coverage needs where
+    that leaves half of the rows, and a number at which ``(n + 1) coverage`` is whole: nothing is then lost to rounding.
+
+    Examples
+    --------
+    >>> held_out_rows(354, 0.9, "auto"), held_out_rows(354, 0.99, "auto"), held_out_rows(20_000, 0.9, "auto")
+    (69, 99, 1999)
+    """
+    if fraction != "auto":
+        return min(max(1, round(float(fraction) * n_rows)), max(n_rows - 1, 1))
+    wanted = min(0.2 * n_rows, math.sqrt(200.0 * n_rows))
+    step = round(1.0 / (1.0 - coverage), 6)
+    whole = max(1, math.floor((wanted + 1) / step)) * step
+    return min(math.ceil(round(whole, 6)) - 1, max(n_rows // 2, 1))

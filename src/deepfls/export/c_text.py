@@ -1,0 +1,135 @@
+"""What every C header says, and how its text is put together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepfls.export.text import c_table, comment_name
+from deepfls.snapshot import Snapshot
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# What the tables hold, by their names in a header.
+MEANINGS = {
+    "origin": "Middle of every input, taken off before anything else: nothing cancels far from zero.",
+    "per_unit": "Units per input, a power of two: scaling by it is exact.",
+    "center": "Centers of the sets from the middle of the input: [rule][input].",
+    "weight": "1 / (2 width^2) of the sets: [rule][input].",
+    "lower_weight": "1 / (2 width^2) of the lower sets: [rule][input].",
+    "upper_weight": "1 / (2 width^2) of the upper sets: [rule][input].",
+    "log_height": "Logarithm of the height of every rule's lower firing.",
+    "offset": "Middle of every output, added at the end.",
+    "intercept": "Outputs of the rules at the middle of the inputs, less the offset: [rule][output].",
+    "slope": "Slopes of the outputs of the rules: [rule][output][input].",
+    "mix": "Share of the mean under lower firing: [output].",
+    "margin": "Margin of the interval: [output].",
+    "power": "2^(-i/32) with 30 bits behind the point.",
+    "inverse": "1 / (sqrt(2) width) of the sets: [rule][input].",
+    "lower_inverse": "1 / (sqrt(2) width) of the lower sets: [rule][input].",
+    "upper_inverse": "1 / (sqrt(2) width) of the upper sets: [rule][input].",
+    "height": "Minus the logarithm of the height of every rule's lower firing, 20 bits behind the point.",
+}
+
+
+class CHeader(NamedTuple):
+    """A header and what it costs: bytes of tables, of flash (tables and code, without libm), and of stack.
+
+    ``error`` is the largest error of fixed point as a share of the output's range; None in float.
+    """
+
+    text: str
+    table_bytes: int
+    flash_bytes: int
+    ram_bytes: int
+    error: float | None = None
+
+
+def sweep_bound(n_rules: int) -> int:
+    """Most Newton sweeps that an end takes: rules + 1 in exact arithmetic; rounding may split a step."""
+    return 2 * n_rules + 4
+
+
+def code_bytes(snapshot: Snapshot, base: Mapping[str, int]) -> int:
+    """Bytes of code of all functions of a header: more where classes or a second way to a crisp output come on top."""
+    direct = snapshot.kind == "it2" and snapshot.type_reduction != "km"
+    return base[snapshot.kind] + 1_000 * (snapshot.classes is not None) + 1_000 * direct
+
+
+def prefixed(source: str, prefix: str) -> str:
+    """C with the prefix in place of ``fls``."""
+    source = re.sub(r"\bfls_", f"{prefix}_", source)
+    return re.sub(r"\bFLS_", f"{prefix.upper()}_", source)
+
+
+def filled(piece: str, **parts: str) -> str:
+    """A piece of C with ``{name}`` replaced; other braces are C's own."""
+    for name, text in parts.items():
+        piece = piece.replace(f"{{{name}}}", text)
+    return piece
+
+
+def counted(count: int, noun: str, plural: str = "s") -> str:
+    """A count with its noun."""
+    return f"{count:,} {noun}{plural * (count != 1)}"
+
+
+def documented_tables(tables: Mapping[str, Array], types: Mapping[str, str], default: str, literal: Any) -> list[str]:
+    """Tables as C, each under a line that says what it holds."""
+    lines = []
+    for name, values in tables.items():
+        lines += [f"/* {MEANINGS[name]} */", c_table(types.get(name, default), f"fls_{name}", values, literal)]
+    return lines
+
+
+def comment(lines: list[str]) -> str:
+    """Lines as one C comment."""
+    return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */"
+
+
+def described(snapshot: Snapshot) -> list[str]:
+    """What a header says of its system, and the meaning of its inputs and outputs."""
+    kind = "Type-1" if snapshot.kind == "t1" else "Interval Type-2"
+    order = "linear" if snapshot.order == 1 else "constant"
+    reduction = f", type reduction {snapshot.type_reduction}" if snapshot.kind == "it2" else ""
+    what = counted(snapshot.n_outputs, "output") if snapshot.classes is None else counted(snapshot.n_outputs, "class", "es")
+    lines = [
+        f"{kind} TSK fuzzy system: {counted(snapshot.n_features, 'input')}, {counted(snapshot.n_rules, 'rule')}, {what},",
+        f"t-norm {snapshot.tnorm}, {order} consequents{reduction}.",
+        "",
+        "Inputs" + ("" if snapshot.input_range is None else ", with their range in the training data"),
+    ]
+    for m, name in enumerate(snapshot.feature_names):
+        seen = ""
+        if snapshot.input_range is not None:
+            seen = f"  {snapshot.input_range[0, m]:.7g} to {snapshot.input_range[1, m]:.7g}"
+        lines.append(f"  x[{m}]  {comment_name(name)}{seen}")
+    lines += ["", "Classes" if snapshot.classes is not None else "Outputs"]
+    lines += [f"  y[{k}]  {comment_name(name)}" for k, name in enumerate(snapshot.output_names)]
+    return lines
+
+
+def functions(snapshot: Snapshot, margins: Array | None, real: str = "float") -> list[str]:
+    """The functions of a header, for its comment."""
+    inputs, outputs = snapshot.n_features, snapshot.n_outputs
+    crisp = "probabilities of the classes" if snapshot.classes is not None else "crisp outputs"
+    lines = ["Functions", f"  fls_predict(const {real} x[{inputs}], {real} y[{outputs}])", f"    {crisp}"]
+    if snapshot.classes is not None:
+        lines += [f"  fls_classify(const {real} x[{inputs}])", "    index of the most probable class"]
+        lines += [
+            f"  fls_logits(const {real} x[{inputs}], {real} y[{outputs}])",
+            "    outputs of the system, whose softmax",
+        ]
+        lines[-1] += " are the probabilities"
+    if snapshot.kind == "it2" or margins is not None:
+        set_ = "the type-reduced set" if snapshot.kind == "it2" else "the crisp outputs"
+        set_ += " of the logits" if snapshot.classes is not None else ""
+        set_ += ", with a margin on both sides" if margins is not None else "; not calibrated to a coverage"
+        lines.append(
+            f"  fls_predict_interval(const {real} x[{inputs}], {real} y_left[{outputs}], {real} y_right[{outputs}])"
+        )
+        lines.append(f"    {set_}")
+    return lines

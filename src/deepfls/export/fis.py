@@ -1,0 +1,176 @@
+"""A system for MATLAB: a Sugeno system in a ``.fis`` file, or Interval Type-2 sets in the forms that can hold them.
+
+- ``.fis``: Type-1 systems, read by MATLAB's Fuzzy Logic Toolbox (``readfis``) and by Octave's.
+- ``.m``: a script that builds MATLAB's own type-2 Sugeno system (``sugfistype2``) by its documented functions. Its lower
+  sets are the upper ones times ``LowerScale``, which is an uncertain height; two widths of one set have no such form.
+- ``.t2fis``: Interval Type-2 systems, read by the IT2-FLS toolbox of Taskin and Kumbasar, with heights and both widths.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deepfls._checks import refuse_form
+from deepfls.export.fll import output_ranges, product_sigmas
+from deepfls.export.rows import input_box
+from deepfls.export.text import identifiers, number, one_line
+from deepfls.model_file import write_whole
+from deepfls.snapshot import Snapshot
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+ENDINGS = (".fis", ".m", ".t2fis")
+_T2FIS_REDUCTIONS = {"km": "KM", "nt": "NT"}
+
+
+def write_fis(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
+    """Write a system for MATLAB, whole or not at all; the ending of the file chooses the form.
+
+    Parameters
+    ----------
+    path : path
+        Ending in ``.fis`` (Type-1), ``.m`` or ``.t2fis`` (Interval Type-2).
+    snapshot : Snapshot
+        Outputs of a classifier are its logits.
+    """
+    path = Path(path)
+    form = _FORMS.get(path.suffix.lower())
+    if form is None:
+        raise ValueError(f"path must end in {', '.join(ENDINGS)}, got {str(path)!r}.")
+    write_whole(path, form(snapshot, path.stem).encode())
+
+
+def fis_text(snapshot: Snapshot, name: str = "deepfls") -> str:
+    """A Type-1 system as a ``.fis`` file."""
+    if snapshot.kind != "t1":
+        refuse_form(
+            "A .fis file",
+            "it holds Type-1 sets",
+            "write an Interval Type-2 system to .t2fis, to .m if only its heights are uncertain, or train with kind='t1'",
+        )
+    sigmas = product_sigmas(snapshot, snapshot.upper_sigmas)
+
+    def sets(m: int) -> list[str]:
+        pairs = zip(sigmas[:, m], snapshot.centers[:, m], strict=True)
+        return [f"MF{p}='rule{p}':'gaussmf',{_vector(pair)}" for p, pair in enumerate(pairs, 1)]
+
+    return _sections(snapshot, name, sets, [])
+
+
+def t2fis_text(snapshot: Snapshot, name: str = "deepfls") -> str:
+    """An Interval Type-2 system as a file of the IT2-FLS toolbox: upper and lower sets with width, center and height."""
+    _require_it2(".t2fis", snapshot)
+    if snapshot.type_reduction not in _T2FIS_REDUCTIONS:
+        reason = f"its type reductions are 'km' and 'nt', not {snapshot.type_reduction!r}"
+        refuse_form("A .t2fis file", reason, "train with one of these")
+    upper = product_sigmas(snapshot, snapshot.upper_sigmas)
+    lower = product_sigmas(snapshot, snapshot.lower_sigmas)
+    heights = np.exp(_log_scales(snapshot))
+
+    def sets(m: int) -> list[str]:
+        lines = []
+        for p in range(snapshot.n_rules):
+            ups, lows = (upper[p, m], snapshot.centers[p, m], 1.0), (lower[p, m], snapshot.centers[p, m], heights[p, m])
+            lines.append(f"MF{p + 1}U='rule{p + 1}U':'gaussmf',{_vector(ups)}")
+            lines.append(f"MF{p + 1}L='rule{p + 1}L':'gaussmf',{_vector(lows)}")
+        return lines
+
+    return _sections(snapshot, name, sets, [f"TypeRedMethod='{_T2FIS_REDUCTIONS[snapshot.type_reduction]}'"])
+
+
+def script_text(snapshot: Snapshot, name: str = "deepfls") -> str:
+    """A MATLAB script that builds a ``sugfistype2``."""
+    _require_it2(".m", snapshot)
+    if snapshot.type_reduction != "km":
+        reason = f"MATLAB's type reductions are forms of Karnik-Mendel, not {snapshot.type_reduction!r}"
+        refuse_form("A MATLAB script", reason, "train with type_reduction='km', or write .t2fis")
+    if not np.array_equal(snapshot.lower_sigmas, snapshot.upper_sigmas):
+        refuse_form(
+            "A MATLAB script",
+            "its lower sets are upper ones times a scale, and here lower and upper widths differ",
+            "train with uncertainty='h', or write .t2fis",
+        )
+    inputs, outputs = identifiers(snapshot.feature_names, "x"), identifiers(snapshot.output_names, "y")
+    sigmas, scales = product_sigmas(snapshot, snapshot.upper_sigmas), np.exp(_log_scales(snapshot))
+    low, high = input_box(snapshot)
+    variable = identifiers([name], "model")[0]
+    lines = [
+        "% Builds a type-2 Sugeno system by the functions of MATLAB's Fuzzy Logic Toolbox (R2019b and later).",
+        f"{variable} = sugfistype2('Name', \"{variable}\", 'AndMethod', \"prod\", "
+        "'TypeReductionMethod', \"karnikmendel\");",
+    ]
+    for m, input_name in enumerate(inputs):
+        lines.append(f"{variable} = addInput({variable}, {_vector((low[m], high[m]))}, 'Name', \"{input_name}\");")
+        for p in range(snapshot.n_rules):
+            values = _vector((sigmas[p, m], snapshot.centers[p, m]))
+            lines.append(
+                f'{variable} = addMF({variable}, "{input_name}", "gaussmf", {values}, \'Name\', "rule{p + 1}", '
+                f"'LowerScale', {number(scales[p, m])}, 'LowerLag', 0);"
+            )
+    for k, output_name in enumerate(outputs):
+        limits = _vector(output_ranges(snapshot)[:, k])
+        lines.append(f"{variable} = addOutput({variable}, {limits}, 'Name', \"{output_name}\");")
+        for p in range(snapshot.n_rules):
+            kind, values = _consequent(snapshot, p, k)
+            lines.append(f'{variable} = addMF({variable}, "{output_name}", "{kind}", {values}, \'Name\', "rule{p + 1}");')
+    n_places = len(inputs) + len(outputs)
+    lines += [f"{variable} = addRule({variable}, [{' '.join([str(p)] * n_places)} 1 1]);" for p in _numbers(snapshot)]
+    return "\n".join([*lines, f'writeFIS({variable}, "{variable}");']) + "\n"
+
+
+_FORMS: dict[str, Any] = {".fis": fis_text, ".m": script_text, ".t2fis": t2fis_text}
+
+
+def _require_it2(ending: str, snapshot: Snapshot) -> None:
+    if snapshot.kind != "it2":
+        refuse_form(f"A {ending} file", "it is for Interval Type-2 systems", "write this Type-1 system to .fis")
+
+
+def _log_scales(snapshot: Snapshot) -> Array:
+    """Log heights with which the product of lower grades is the system's own lower firing."""
+    return snapshot.log_heights if snapshot.tnorm == "product" else snapshot.log_heights / snapshot.n_features
+
+
+def _numbers(snapshot: Snapshot) -> range:
+    return range(1, snapshot.n_rules + 1)
+
+
+def _vector(values: Any) -> str:
+    return "[" + " ".join(number(value) for value in values) + "]"
+
+
+def _consequent(snapshot: Snapshot, p: int, k: int) -> tuple[str, str]:
+    constant = snapshot.intercepts[p, k]
+    return ("linear", _vector([*snapshot.slopes[p, k], constant])) if snapshot.order else ("constant", _vector([constant]))
+
+
+def _sections(snapshot: Snapshot, name: str, sets: Any, more: list[str]) -> str:
+    """The sections that ``.fis`` and ``.t2fis`` files share."""
+    lines = ["[System]", f"Name='{one_line(name)}'", "Type='sugeno'", "Version=2.0"]
+    lines += [f"NumInputs={snapshot.n_features}", f"NumOutputs={snapshot.n_outputs}", f"NumRules={snapshot.n_rules}"]
+    lines += [
+        "AndMethod='prod'",
+        "OrMethod='probor'",
+        "ImpMethod='prod'",
+        "AggMethod='sum'",
+        "DefuzzMethod='wtaver'",
+        *more,
+    ]
+    low, high = input_box(snapshot)
+    for m, input_name in enumerate(snapshot.feature_names):
+        lines += ["", f"[Input{m + 1}]", f"Name='{one_line(input_name)}'", f"Range={_vector((low[m], high[m]))}"]
+        lines += [f"NumMFs={snapshot.n_rules}", *sets(m)]
+    limits = output_ranges(snapshot)
+    for k, output_name in enumerate(snapshot.output_names):
+        lines += ["", f"[Output{k + 1}]", f"Name='{one_line(output_name)}'", f"Range={_vector(limits[:, k])}"]
+        lines.append(f"NumMFs={snapshot.n_rules}")
+        consequents = [_consequent(snapshot, p - 1, k) for p in _numbers(snapshot)]
+        lines += [f"MF{p}='rule{p}':'{kind}',{values}" for p, (kind, values) in enumerate(consequents, 1)]
+    lines += ["", "[Rules]"]
+    for p in _numbers(snapshot):
+        lines.append(f"{' '.join([str(p)] * snapshot.n_features)}, {' '.join([str(p)] * snapshot.n_outputs)} (1) : 1")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,280 @@
+"""A trained system as an ONNX graph: scaling inside, dynamic batch, checked against onnxruntime before it is written.
+
+The graph is written node by node in standard operators, so it does not depend on how a version of torch traces. The end
+points of the type-reduced set come from a sort and cumulative sums: a graph has no early exit that sweeps would gain from.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from deepfls._checks import check_exported, check_installed, check_option
+from deepfls.export.rows import rows_for
+from deepfls.export.tables import FloatTables
+from deepfls.model_file import write_whole
+from deepfls.snapshot import Snapshot
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+DTYPES = {"float64": np.float64, "float32": np.float32}
+# Errors relative to the spread of the outputs over the rows that are compared. float32 inside rounds firing as well.
+_LIMITS = {"float64": 1e-5, "float32": 1e-3}
+# Firing further than this below a row's largest is held there, as in deepfls.functional.firing.
+_FLOORS = {"float64": -600.0, "float32": -60.0}
+_OPSET, _IR_VERSION = 18, 9
+
+
+class OnnxReport(NamedTuple):
+    """What was written: bytes, microseconds for one row alone and a row in a batch of 1,000, error by output's spread."""
+
+    path: str
+    size: int
+    microseconds_alone: float
+    microseconds_in_batch: float
+    error: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: {self.size:,} bytes; {self.microseconds_alone:.0f} µs for one row, "
+            f"{self.microseconds_in_batch:.2f} µs a row in batches of 1,000; within {self.error:.1g} of the outputs' spread"
+        )
+
+
+def write_onnx(path: str | os.PathLike[str], snapshot: Snapshot, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
+    """Write a system as an ONNX model, whole or not at all, after onnxruntime has agreed with it.
+
+    The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
+    ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.
+
+    Parameters
+    ----------
+    path : path
+    snapshot : Snapshot
+    dtype : {"float64", "float32"}
+        Arithmetic inside: float64 agrees to the rounding of the outputs, float32 runs where there is no float64.
+    rows : array, shape (rows, features), optional
+        Data to compare on; drawn from the range of the training data by default.
+
+    Returns
+    -------
+    OnnxReport
+        Named tuple (path, size, microseconds_alone, microseconds_in_batch, error).
+    """
+    check_option("dtype", dtype, tuple(DTYPES))
+    check_installed("ONNX export", ("onnx", "onnxruntime"), "onnx")
+    content = onnx_bytes(snapshot, dtype)
+    x = rows_for(snapshot, rows, 1_000).astype(np.float32)
+    alone, in_batch, errors = _compared(content, snapshot, x)
+    check_exported("The ONNX model", errors, _LIMITS[dtype])
+    write_whole(Path(path), content)
+    return OnnxReport(str(path), len(content), alone, in_batch, max(errors))
+
+
+def onnx_bytes(snapshot: Snapshot, dtype: str = "float64") -> bytes:
+    """The model that :func:`write_onnx` writes."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    from deepfls import __version__
+
+    graph = _Graph(dtype)
+    _system(graph, snapshot)
+    outputs = ["y"] if snapshot.kind == "t1" else ["y", "y_left", "y_right"]
+    made = helper.make_graph(
+        graph.nodes,
+        "deepfls",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", snapshot.n_features])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", snapshot.n_outputs]) for name in outputs],
+        graph.constants,
+    )
+    model = helper.make_model(
+        made,
+        opset_imports=[helper.make_opsetid("", _OPSET)],
+        ir_version=_IR_VERSION,
+        producer_name="deepfls",
+        producer_version=__version__,
+    )
+    names = {"inputs": snapshot.feature_names, "outputs": snapshot.output_names}
+    helper.set_model_props(model, {key: "\n".join(value) for key, value in names.items()})
+    onnx.checker.check_model(model, full_check=True)
+    return model.SerializeToString()
+
+
+class _Graph:
+    """Nodes and constants of a graph under construction; values are known by their names."""
+
+    def __init__(self, dtype: str) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self.dtype = dtype
+        self._n_made = 0
+
+    def constant(self, name: str, value: Any, kind: Any = None) -> str:
+        from onnx import numpy_helper
+
+        array = np.asarray(value, dtype=DTYPES[self.dtype] if kind is None else kind)
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
+        from onnx import helper
+
+        self._n_made += 1
+        output = output or f"{operator.lower()}_{self._n_made}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
+        return output
+
+    def sort(self, values: str, count: str) -> tuple[str, str]:
+        """Values in ascending order over the rules, and their places."""
+        from onnx import helper
+
+        outputs = ["ordered", "order"]
+        self.nodes.append(helper.make_node("TopK", [values, count], outputs, axis=1, largest=0, sorted=1))
+        return "ordered", "order"
+
+
+def _system(g: _Graph, snapshot: Snapshot) -> None:
+    """All nodes from x to the outputs."""
+    from onnx import TensorProto
+
+    t = FloatTables.of(snapshot)
+    rules_axis, features_axis = g.constant("axis_1", [1], np.int64), g.constant("axis_2", [2], np.int64)
+    inner = TensorProto.DOUBLE if g.dtype == "float64" else TensorProto.FLOAT
+    x = g.node("Cast", "x", to=inner)
+    offset = g.node("Sub", x, g.constant("origin", t.origin))
+    z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
+    z = g.node("Clip", z, g.constant("nearest", -t.farthest), g.constant("farthest", t.farthest))
+    distances = g.node("Sub", g.node("Unsqueeze", z, rules_axis), g.constant("centers", t.centers[np.newaxis]))
+    squares = g.node("Mul", distances, distances)
+
+    def exponents(name: str, weights: Array) -> str:
+        # The minus sign belongs to the weights.
+        product = g.node("Mul", squares, g.constant(name, -weights[np.newaxis]))
+        return g.node("ReduceSum", product, features_axis, keepdims=0)
+
+    upper = exponents("upper_weights", t.upper_weights)
+    floor = g.constant("floor", _FLOORS[g.dtype])
+
+    def firing(logs: str, peak: str) -> str:
+        return g.node("Exp", g.node("Max", g.node("Sub", logs, peak), floor))
+
+    peak = g.node("ReduceMax", upper, rules_axis, keepdims=1)
+    shape = g.constant("rules_and_outputs", [-1, snapshot.n_rules, snapshot.n_outputs], np.int64)
+    slopes = np.moveaxis(t.slopes, 2, 0).reshape(snapshot.n_features, -1)
+    linear = g.node("Reshape", g.node("MatMul", z, g.constant("slopes", slopes)), shape)
+    consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
+
+    def average(weights: str) -> str:
+        weighted = g.node("Mul", g.node("Unsqueeze", weights, features_axis), consequents)
+        total = g.node("ReduceSum", weights, rules_axis, keepdims=1)
+        return g.node("Div", g.node("ReduceSum", weighted, rules_axis, keepdims=0), total)
+
+    ends: tuple[str, str] | None = None
+    if snapshot.kind == "t1":
+        y = average(firing(upper, peak))
+    else:
+        lower = g.node("Add", exponents("lower_weights", t.lower_weights), g.constant("log_heights", t.log_heights))
+        lower = g.node("Min", lower, upper)
+        low, up = firing(lower, peak), firing(upper, peak)
+        ends = _end_points(g, low, up, consequents, snapshot.n_rules)
+        if snapshot.type_reduction == "km":
+            y = g.node("Mul", g.node("Add", *ends), g.constant("half", 0.5))
+        elif snapshot.type_reduction == "nt":
+            y = average(g.node("Add", low, up))
+        else:
+            mix = np.full(snapshot.n_outputs, 0.5) if snapshot.mix is None else snapshot.mix
+            own = average(firing(lower, g.node("ReduceMax", lower, rules_axis, keepdims=1)))
+            y = g.node("Mul", own, g.constant("mix", mix))
+            y = g.node("Add", y, g.node("Mul", average(up), g.constant("rest", 1.0 - mix)))
+        if snapshot.type_reduction != "km":
+            # Inside already, but for rounding and for firing below the floor: as in IT2FLS.reduce.
+            y = g.node("Min", g.node("Max", y, ends[0]), ends[1])
+    _finish(g, snapshot, t.offsets, y, ends)
+
+
+def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) -> tuple[str, str]:
+    """Ends of the type-reduced set: the best of the switch points of the ordered rules.
+
+    Means with upper firing for the first k rules and lower for the rest (left), or the other way round (right). The switch
+    points "all lower" and "all upper" are never better than their neighbours, so P of them are enough.
+    """
+    axis, last = "axis_1", "axis_2"
+    y, order = g.sort(consequents, g.constant("n_rules", [n_rules], np.int64))
+    shape = g.node("Shape", consequents)
+
+    def ordered(firing: str) -> str:
+        return g.node("GatherElements", g.node("Expand", g.node("Unsqueeze", firing, last), shape), order, axis=1)
+
+    first = g.constant("rules_dimension", 1, np.int64)
+
+    def means(inner: str, outer: str, *, left: bool) -> str:
+        # Sums from both sides: "total minus prefix" cancels.
+        def both(below: str, above: str) -> str:
+            begin = g.node("CumSum", below, first, exclusive=0 if left else 1)
+            rest = g.node("CumSum", above, first, exclusive=1 if left else 0, reverse=1)
+            return g.node("Add", begin, rest)
+
+        return g.node("Div", both(g.node("Mul", inner, y), g.node("Mul", outer, y)), both(inner, outer))
+
+    low, up = ordered(low), ordered(up)
+    y_left = g.node("ReduceMin", means(up, low, left=True), axis, keepdims=0)
+    y_right = g.node("ReduceMax", means(low, up, left=False), axis, keepdims=0)
+    return y_left, g.node("Max", y_left, y_right)
+
+
+def _finish(g: _Graph, snapshot: Snapshot, offsets: Array, y: str, ends: tuple[str, str] | None) -> None:
+    """Offsets, NaN for rows with NaN, probabilities, and float32 outputs."""
+    from onnx import TensorProto
+
+    # Minimum and maximum may drop NaN, so it is put in at the end.
+    broken = g.node("Cast", g.node("IsNaN", "x"), to=TensorProto.FLOAT)
+    broken = g.node("Greater", g.node("ReduceMax", broken, "axis_1", keepdims=1), g.constant("none", 0.0, np.float32))
+    offset, nan = g.constant("offsets", offsets), g.constant("nan", np.nan, np.float32)
+
+    def out(value: str, name: str, *, softmax: bool = False) -> None:
+        value = g.node("Add", value, offset)
+        value = g.node("Softmax", value, axis=1) if softmax else value
+        g.node("Where", broken, nan, g.node("Cast", value, to=TensorProto.FLOAT), output=name)
+
+    out(y, "y", softmax=snapshot.classes is not None)
+    if ends is not None:
+        out(ends[0], "y_left")
+        out(ends[1], "y_right")
+
+
+def _compared(content: bytes, snapshot: Snapshot, x: Array) -> tuple[float, float, list[float]]:
+    """Microseconds alone and in a batch, and the error of every output by its spread over the rows."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    truth = snapshot.output(x.astype(np.float64))
+    expected = {"y": truth.y, "y_left": truth.y_left, "y_right": truth.y_right}
+    if snapshot.classes is not None:
+        odds = np.exp(truth.y - truth.y.max(axis=1, keepdims=True))
+        expected["y"] = odds / odds.sum(axis=1, keepdims=True)
+    names = [output.name for output in session.get_outputs()]
+    got = dict(zip(names, session.run(names, {"x": x}), strict=True))
+    errors = []
+    for name in names:
+        spread = np.maximum(expected[name].std(axis=0), 1e-2 * np.abs(expected[name]).max(axis=0))
+        errors.append(float((np.abs(got[name] - expected[name]) / np.maximum(spread, 1e-30)).max()))
+    many = np.resize(x, (1_000, x.shape[1]))
+    return _microseconds(session, many[:1]), _microseconds(session, many) / len(many), errors
+
+
+def _microseconds(session: Any, x: Array, repeats: int = 20) -> float:
+    seconds = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        session.run(None, {"x": x})
+        seconds.append(time.perf_counter() - began)
+    return 1e6 * float(np.median(seconds))

@@ -1,0 +1,156 @@
+// The page as a whole: one point x, one chosen output, and the panels that follow them.
+
+class App {
+  constructor(data) {
+    this.data = data;
+    this.system = new System(data);
+    this.output = 0;
+    this.sample = null;
+    this.start = data.inputs.start.slice();
+    this.x = this.start.slice();
+    this.compute();
+    if (data.classifies) {
+      const scores = this.now.outputs.map((o) => o.y);
+      this.output = scores.indexOf(Math.max(...scores));
+      this.compute();
+    }
+    this.rank();
+    this.visible = [];
+    this.inputs = new InputPanel(this);
+    this.outputs = new OutputPanel(this);
+    this.rules = new RulePanel(this);
+    this.response = new ResponsePanel(this);
+    this.choose();
+    buildRecords(this);
+    this.swingSoon = () => {
+      clearTimeout(this.swingTimer);
+      this.swingTimer = setTimeout(() => this.swings(), 120);
+    };
+    this.swings();
+  }
+
+  compute() {
+    this.now = this.system.infer(this.x);
+    const { left, right } = this.now.outputs[this.output];
+    this.weights = this.system.weights(this.now.firing, this.now.says, this.output, left, right);
+  }
+
+  // A value of output k, with as many decimals as its scale needs.
+  figure(value, k) {
+    const { low, high } = this.data.outputs;
+    return fixed(value, decimalsFor(low[k], high[k]));
+  }
+
+  // How far the output moves over the range of an input, from here.
+  swing(m) {
+    const { low, high } = this.data.inputs;
+    if (this.data.inputs.constant[m]) return 0;
+    let least = Infinity,
+      largest = -Infinity;
+    this.system.sweep(this.x, this.now, [m], [evenly(low[m], high[m], 7)], this.output, (i, j, left, right, y) => {
+      least = Math.min(least, y);
+      largest = Math.max(largest, y);
+    });
+    return largest - least;
+  }
+
+  rank() {
+    const swings = this.data.inputs.names.map((_, m) => this.swing(m));
+    this.ranked = swings.map((_, m) => m).sort((a, b) => swings[b] - swings[a] || a - b);
+  }
+
+  swings() {
+    const found = new Map();
+    for (const m of this.inputs.rows.keys()) found.set(m, this.swing(m));
+    this.inputs.showSwings(found, Math.max(...found.values(), 0));
+  }
+
+  // The inputs to show have changed.
+  choose() {
+    this.visible = this.inputs.matching();
+    this.inputs.build();
+    this.rules.first = 0;
+    this.rules.build();
+    this.rules.sentences();
+    if (this.swingSoon) this.swingSoon();
+  }
+
+  // The true value of output k, where a row of the data is shown.
+  truth(k) {
+    const { data } = this.data;
+    if (!data || !data.truth || this.sample === null || this.data.classifies) return null;
+    return data.truth[this.sample][k];
+  }
+
+  moveOne(m, value, box) {
+    const x = this.x.slice();
+    x[m] = value;
+    this.move(x, false, box);
+  }
+
+  move(x, ofSample = false, box = null) {
+    this.x = x;
+    if (!ofSample) {
+      this.sample = null;
+      byId("sample").value = "";
+    }
+    this.refresh(box);
+  }
+
+  pick(k) {
+    this.output = k;
+    this.refresh(null);
+    this.rules.build();
+  }
+
+  refresh(box) {
+    this.compute();
+    this.inputs.update(box);
+    this.outputs.update();
+    this.rules.update();
+    this.response.update();
+    this.swingSoon();
+    this.words();
+  }
+
+  // Which row of the data is shown, and what is true there.
+  words() {
+    const { sample } = this;
+    const { data } = this.data;
+    if (sample === null) {
+      write(byId("sample-words"), "");
+      return;
+    }
+    const values = data.truth ? data.truth[sample].map((v) => (typeof v === "number" ? number(v) : v)).join(", ") : null;
+    write(byId("sample-words"), `row ${data.places[sample]} of the data${values === null ? "" : `, true: ${values}`}`);
+  }
+}
+
+function begin() {
+  const app = new App(JSON.parse(byId("system").textContent));
+  const theme = byId("theme");
+  theme.addEventListener("change", () => {
+    if (theme.value === "auto") delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = theme.value;
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !byId("finder").hidden && !/^(INPUT|SELECT|TEXTAREA)$/.test(document.activeElement.tagName)) {
+      event.preventDefault();
+      byId("filter").focus();
+    }
+  });
+  // For the console and for tests: outputs of any point, computed as the page computes them.
+  window.deepfls = {
+    infer: (x) => app.system.infer(x).outputs,
+    weights: (x, k) => {
+      const now = app.system.infer(x),
+        { left, right } = now.outputs[k];
+      return app.system.weights(now.firing, now.says, k, left, right);
+    },
+    move: (x) => app.move(x.slice()),
+    x: () => app.x.slice(),
+  };
+  document.documentElement.dataset.ready = "1";
+}
+
+begin();

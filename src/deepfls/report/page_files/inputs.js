@@ -1,0 +1,160 @@
+// The panel of inputs: a slider and a number for each, a filter, rows of the data.
+
+const STEPS = 1000; // of a slider
+const BATCH = 24; // inputs shown at first, and added on demand
+
+class InputPanel {
+  constructor(app) {
+    this.app = app;
+    this.shown = BATCH;
+    this.rows = new Map(); // by input
+    this.list = byId("inputs");
+    this.more = byId("more-inputs");
+    this.filter = byId("filter");
+    this.order = byId("order");
+    this.count = byId("count");
+    const many = app.system.M > 8;
+    byId("finder").hidden = !many;
+    this.order.value = many ? "influence" : "table";
+    this.filter.addEventListener("input", () => {
+      this.shown = BATCH;
+      app.choose();
+    });
+    this.filter.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") {
+        this.filter.value = "";
+        app.choose();
+      }
+    });
+    this.order.addEventListener("change", () => {
+      app.rank();
+      app.choose();
+    });
+    this.more.addEventListener("click", () => {
+      this.shown += BATCH;
+      this.build();
+    });
+    byId("reset").addEventListener("click", () => app.move(app.start.slice()));
+    this.buildSamples();
+  }
+
+  // Inputs that match the filter, in the chosen order.
+  matching() {
+    const { names } = this.app.data.inputs,
+      wanted = this.filter.value.trim().toLowerCase();
+    const base = this.order.value === "influence" ? this.app.ranked : names.map((_, m) => m);
+    return wanted ? base.filter((m) => names[m].toLowerCase().includes(wanted)) : base;
+  }
+
+  build() {
+    const all = this.app.visible,
+      shown = all.slice(0, this.shown);
+    this.rows.clear();
+    this.list.replaceChildren(...shown.map((m) => this.row(m)));
+    this.more.hidden = shown.length >= all.length;
+    this.count.textContent =
+      all.length === 0
+        ? "No input has this in its name."
+        : shown.length < all.length || all.length < this.app.system.M
+          ? `${shown.length} of ${plural(this.app.system.M, "input")}`
+          : plural(this.app.system.M, "input");
+    this.update();
+  }
+
+  row(m) {
+    const { names, low, high } = this.app.data.inputs,
+      name = names[m] || "(no name)",
+      id = `x${m}`;
+    const slider = el("input", {
+      type: "range",
+      min: 0,
+      max: STEPS,
+      step: 1,
+      id: `${id}s`,
+      "aria-label": name,
+      "data-input": m,
+    });
+    const box = el("input", { type: "number", step: "any", id, "aria-label": `${name}, value`, "data-input": m });
+    const swing = el("span", { class: "swing", title: "How far the output moves over the range of this input, from here" });
+    const note = el("span", { class: "note", hidden: true });
+    slider.addEventListener("input", () => {
+      const share = Number(slider.value) / STEPS;
+      const value =
+        share === 0
+          ? low[m]
+          : share === 1
+            ? high[m]
+            : Number((low[m] + share * (high[m] - low[m])).toFixed(decimalsFor(low[m], high[m])));
+      this.app.moveOne(m, value);
+    });
+    box.addEventListener("input", () => {
+      const value = box.valueAsNumber;
+      if (Number.isFinite(value) && Math.abs(value) <= 1e150) this.app.moveOne(m, value, box);
+    });
+    box.addEventListener("change", () => this.updateRow(m));
+    const row = el(
+      "div",
+      { class: "input" },
+      el("div", { class: "name" }, el("label", { for: id, title: name, text: name }), note),
+      box,
+      slider,
+      el(
+        "div",
+        { class: "span" },
+        el("span", { text: number(low[m], 4) }),
+        swing,
+        el("span", { text: number(high[m], 4) }),
+      ),
+    );
+    const bar = el("i");
+    swing.append(bar);
+    this.rows.set(m, { slider, box, note, bar, row });
+    return row;
+  }
+
+  update(except) {
+    for (const m of this.rows.keys()) this.updateRow(m, except);
+  }
+
+  updateRow(m, except) {
+    const parts = this.rows.get(m);
+    if (!parts) return;
+    const { low, high } = this.app.data.inputs,
+      value = this.app.x[m];
+    const place = clamp(Math.round(((value - low[m]) / (high[m] - low[m])) * STEPS), 0, STEPS);
+    if (Number(parts.slider.value) !== place) parts.slider.value = place;
+    parts.slider.setAttribute("aria-valuetext", String(value));
+    parts.slider.style.setProperty("--at", `${(100 * place) / STEPS}%`);
+    if (parts.box !== except && parts.box.value !== String(value)) parts.box.value = String(value);
+    const constant = this.app.data.inputs.constant[m],
+      outside = constant ? value !== this.app.start[m] : value < low[m] || value > high[m];
+    parts.note.hidden = !outside && !constant;
+    write(parts.note, outside ? "outside the training data" : "constant in the training data");
+    parts.note.classList.toggle("calm", !outside);
+  }
+
+  showSwings(swings, largest) {
+    for (const [m, parts] of this.rows) parts.bar.style.width = `${(100 * (swings.get(m) || 0)) / (largest || 1)}%`;
+  }
+
+  buildSamples() {
+    const { data } = this.app.data;
+    if (!data || !data.sample.length) return;
+    byId("samples").hidden = false;
+    const pick = byId("sample"),
+      last = data.sample.length;
+    pick.max = last;
+    const go = (row) => {
+      const place = clamp(Math.round(row) || 1, 1, last);
+      pick.value = place;
+      this.app.sample = place - 1;
+      this.app.move(data.sample[place - 1].slice(), true);
+    };
+    pick.addEventListener("change", () => go(pick.valueAsNumber));
+    byId("previous").addEventListener("click", () => go((this.app.sample ?? 0) <= 0 ? last : this.app.sample));
+    byId("next").addEventListener("click", () =>
+      go(this.app.sample === null || this.app.sample + 1 >= last ? 1 : this.app.sample + 2),
+    );
+    byId("sample-count").textContent = `of ${last}`;
+  }
+}

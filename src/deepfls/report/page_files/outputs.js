@@ -1,0 +1,216 @@
+// The outputs: a gauge with the type-reduced set for each, and the Karnik-Mendel switch points of the chosen one.
+
+const STEMS = 80; // rules drawn in the switch view: those that weigh most
+
+class OutputPanel {
+  constructor(app) {
+    this.app = app;
+    const { names } = app.data.outputs;
+    this.gauges = names.map((name, k) => this.gauge(name || "(no name)", k));
+    byId("gauges").replaceChildren(...this.gauges.map((g) => g.root));
+    const host = byId("switch");
+    chart(host, app.system.interval ? 262 : 142, (state) => {
+      this.view = state;
+      this.prepare();
+    });
+    this.prepared = true;
+    this.update();
+  }
+
+  gauge(name, k) {
+    const { app } = this,
+      several = app.system.K > 1;
+    const g = {
+      value: el("output", { class: "value", "aria-live": "off" }),
+      set: el("span", { class: "setext" }),
+      band: el("i", { class: "band" }),
+      mark: el("i", { class: "mark" }),
+      truth: el("i", { class: "truth", hidden: true }),
+      scale: el("div", { class: "scale", "aria-hidden": "true" }),
+      low: app.data.outputs.low[k],
+      high: app.data.outputs.high[k],
+    };
+    const title = several
+      ? el("button", {
+          class: "pick",
+          type: "button",
+          title: "Show this output below",
+          text: name,
+          onclick: () => app.pick(k),
+        })
+      : el("span", { class: "pick", text: name, title: name });
+    g.title = title;
+    g.root = el(
+      "div",
+      { class: "gauge" },
+      el("div", { class: "reading" }, title, g.value, g.set),
+      el("div", { class: "track" }, g.band, g.truth, g.mark),
+      g.scale,
+    );
+    return g;
+  }
+
+  update() {
+    if (!this.prepared) return;
+    const { app } = this,
+      { outputs } = app.now,
+      chances = app.data.classifies ? softmax(outputs.map((o) => o.y)) : null;
+    this.gauges.forEach((g, k) => {
+      const { left, right, y } = outputs[k];
+      const span = g.high - g.low;
+      if (left < g.low || right > g.high || !g.drawn) {
+        // A scale that grew stays, so that the needle does not stand still while the numbers run.
+        g.low = Math.min(g.low, left - 0.02 * span);
+        g.high = Math.max(g.high, right + 0.02 * span);
+        const marks = ticks(g.low, g.high, 6);
+        g.scale.replaceChildren(
+          ...marks.map((v) => {
+            const t = el("span", { text: tickText(v, marks) });
+            t.style.left = `${this.at(g, v)}%`;
+            return t;
+          }),
+        );
+        g.drawn = true;
+      }
+      // Of a class its probability comes first.
+      const ends = app.system.interval ? `[${app.figure(left, k)}, ${app.figure(right, k)}]` : "";
+      write(g.value, chances ? percent(chances[k]) : app.figure(y, k));
+      write(g.set, chances ? `score ${app.figure(y, k)} ${ends}` : ends);
+      g.root.classList.toggle("first", chances !== null && chances[k] === Math.max(...chances));
+      g.band.style.left = `${this.at(g, left)}%`;
+      g.band.style.width = `${this.at(g, right) - this.at(g, left)}%`;
+      g.mark.style.left = `${this.at(g, y)}%`;
+      g.root.classList.toggle("chosen", app.system.K > 1 && k === app.output);
+      if (app.system.K > 1) g.title.setAttribute("aria-pressed", String(k === app.output));
+      const truth = app.truth(k);
+      g.truth.hidden = truth === null;
+      if (truth !== null) {
+        g.truth.style.left = `${clamp(this.at(g, truth), 0, 100)}%`;
+        g.truth.title = `true value ${number(truth)}`;
+      }
+    });
+    byId("true-key").hidden = app.truth(app.output) === null;
+    this.drawSwitch();
+  }
+
+  at(g, value) {
+    return (100 * (value - g.low)) / (g.high - g.low || 1);
+  }
+
+  // Elements of the switch view: made once, moved afterwards.
+  prepare() {
+    const { P } = this.app.system,
+      ends = this.app.system.interval ? ["left", "right"] : ["crisp"];
+    this.axis = svg("g");
+    this.strips = ends.map((end) => {
+      const strip = {
+        end,
+        shade: svg("rect", { class: "beyond" }),
+        line: svg("line", { class: "switch" }),
+        label: svg("text", { class: "tick" }),
+        base: svg("line", { class: "axis" }),
+        rules: [],
+      };
+      strip.group = svg("g", null, strip.shade, strip.base, strip.line);
+      for (let place = 0; place < Math.min(P, STEMS); place++) {
+        const rule = {
+          bar: svg("line", { class: "interval" }),
+          stem: svg("line", { class: "stem" }),
+          dot: svg("circle", { class: "dot" }),
+          tag: svg("text", { class: "tag" }),
+          title: svg("title"),
+        };
+        strip.group.append(svg("g", null, rule.title, rule.bar, rule.stem, rule.dot, rule.tag));
+        strip.rules.push(rule);
+      }
+      strip.group.append(strip.label);
+      return strip;
+    });
+    this.view.root.replaceChildren(this.axis, ...this.strips.map((s) => s.group));
+    if (this.prepared) this.drawSwitch();
+  }
+
+  drawSwitch() {
+    const { app, view } = this,
+      { P, K } = app.system,
+      k = app.output,
+      { left, right, y } = app.now.outputs[k];
+    if (!view || !view.width || !this.strips) return;
+    const weights = app.weights,
+      { low, up } = app.now.firing,
+      says = Array.from({ length: P }, (_, p) => app.now.says[p * K + k]);
+    // The axis spans the rules that count here; what the others say may lie far off.
+    const counts = says.filter((_, p) => weights.crisp[p] > 0.01);
+    let from = Math.min(left, ...counts),
+      to = Math.max(right, ...counts);
+    const margin = 0.08 * (to - from) || Math.abs(y) * 0.01 || 1;
+    from -= margin;
+    to += margin;
+    const box = { left: 8, right: view.width - 8 },
+      X = (v) => box.left + ((clamp(v, from, to) - from) / (to - from)) * (box.right - box.left);
+    const height = (view.height - 26) / this.strips.length,
+      peak = Math.max(...up);
+    const across = ticks(from, to, Math.max(2, view.width / 90));
+    const inside = across.filter((v) => X(v) > 24 && X(v) < view.width - 24);
+    this.axis.replaceChildren(
+      ...inside.map((v) => svg("text", { x: X(v), y: view.height - 6, class: "tick mid", text: tickText(v, across) })),
+    );
+    let shown = says.map((_, p) => p);
+    if (P > STEMS) shown = shown.sort((a, b) => weights.crisp[b] - weights.crisp[a]).slice(0, STEMS);
+    view.root.setAttribute("aria-label", "What the rules say and weigh; the sentence below tells the switch points");
+    this.strips.forEach((strip, place) => {
+      const bottom = (place + 1) * height - 2,
+        tall = height - 46,
+        end = strip.end === "left" ? left : strip.end === "right" ? right : y;
+      const beyond = strip.end === "left" ? weights.leftUpper : strip.end === "right" ? weights.rightUpper : null;
+      const H = (f) => bottom - (f / peak) * tall;
+      set(strip.base, { x1: box.left, x2: box.right, y1: bottom, y2: bottom });
+      set(strip.line, { x1: X(end), x2: X(end), y1: place * height + 6, y2: bottom });
+      if (beyond) {
+        const first = strip.end === "left" ? box.left : X(end),
+          last = strip.end === "left" ? X(end) : box.right;
+        set(strip.shade, {
+          x: first,
+          y: place * height + 6,
+          width: Math.max(last - first, 0),
+          height: bottom - place * height - 6,
+        });
+      }
+      const roomy = strip.end === "left" ? X(end) < view.width * 0.55 : X(end) < view.width * 0.45;
+      set(strip.label, {
+        x: X(end) + (roomy ? 6 : -6),
+        y: place * height + 18,
+        class: roomy ? "tick strong" : "tick strong end",
+      });
+      write(strip.label, strip.end === "crisp" ? `y = ${app.figure(end, k)}` : `y ${strip.end} = ${app.figure(end, k)}`);
+      strip.rules.forEach((rule, at) => {
+        const p = shown[at];
+        const weight = beyond ? (beyond[p] ? up[p] : low[p]) : up[p],
+          x = X(says[p]),
+          off = says[p] < from || says[p] > to;
+        set(rule.bar, { x1: x, x2: x, y1: H(low[p]), y2: H(up[p]) });
+        set(rule.stem, { x1: x, x2: x, y1: bottom, y2: H(weight) });
+        set(rule.dot, { cx: x, cy: H(weight), r: off ? 2 : 4, class: beyond && beyond[p] ? "dot upper" : "dot" });
+        // Numbers of the rules that count; those of the others would cover each other.
+        const tagged = !off && weights.crisp[p] > 0.04;
+        write(rule.tag, tagged ? String(p + 1) : "");
+        if (tagged) set(rule.tag, { x, y: Math.min(H(weight), H(up[p])) - 7 });
+        write(
+          rule.title,
+          `rule ${p + 1} says ${number(says[p])}, weighs ${percent(strip.end === "crisp" ? weights.crisp[p] : weights[strip.end][p])}`,
+        );
+      });
+    });
+    const words = byId("switch-words");
+    if (!app.system.interval)
+      write(words, "Every rule at what it says, as high as it fires: the output is their balance point.");
+    else {
+      const atLeft = weights.leftUpper.filter(Boolean).length,
+        atRight = weights.rightUpper.filter(Boolean).length;
+      write(
+        words,
+        `Switch points: at y left, ${atLeft} of ${plural(P, "rule")} at or below it weigh their upper firing, the others their lower; at y right, ${atRight} at or above it.`,
+      );
+    }
+  }
+}

@@ -1,0 +1,119 @@
+// What is known of training and data: measures, learning curve, a table of the inputs.
+
+function buildRecords(app) {
+  const { data, history, settings } = app.data;
+  const facts = byId("facts");
+  for (const [name, value] of settings) facts.append(el("dt", { text: name }), el("dd", { text: value }));
+  if (data && data.metrics.length) {
+    byId("metrics-panel").hidden = false;
+    const heads = Object.keys(data.metrics[0].values);
+    byId("metrics").append(
+      el(
+        "thead",
+        null,
+        el(
+          "tr",
+          null,
+          el("th", { scope: "col", text: "output" }),
+          ...heads.map((h) => el("th", { scope: "col", class: "num", text: h })),
+        ),
+      ),
+      el(
+        "tbody",
+        null,
+        ...data.metrics.map((m) =>
+          el(
+            "tr",
+            null,
+            el("th", { scope: "row", text: m.name }),
+            ...heads.map((h) => el("td", { class: "num", text: m.values[h] === null ? "–" : number(m.values[h], 4) })),
+          ),
+        ),
+      ),
+    );
+    byId("metrics-rows").textContent = `On ${data.rows.toLocaleString("en")} rows.`;
+  }
+  if (history.length > 1) {
+    byId("history-panel").hidden = false;
+    const view = chart(byId("history"), 220, (state) => drawHistory(state, history));
+    view.root.setAttribute("aria-label", "Loss by epoch");
+  }
+  const summary = byId("summary");
+  summary.addEventListener("toggle", () => {
+    if (summary.open && !summary.dataset.built) {
+      summary.dataset.built = "1";
+      buildSummary(app);
+    }
+  });
+}
+
+function drawHistory(state, history) {
+  const lines = ["loss", "validation_loss"].filter((name) => history.some((row) => row[name] > 0));
+  const logs = lines.flatMap((name) => history.map((row) => Math.log10(row[name])).filter(Number.isFinite));
+  if (!logs.length) return;
+  let low = Math.min(...logs),
+    high = Math.max(...logs);
+  const margin = 0.06 * (high - low) || 0.1;
+  low -= margin;
+  high += margin;
+  const group = svg("g"),
+    box = { left: 58, right: state.width - 12, top: 10, bottom: state.height - 40 };
+  const first = history[0].epoch,
+    last = history[history.length - 1].epoch;
+  const X = (v) => box.left + ((v - first) / (last - first || 1)) * (box.right - box.left),
+    Y = (v) => box.bottom - ((v - low) / (high - low)) * (box.bottom - box.top);
+  for (let i = 0; i <= 4; i++) {
+    const v = low + (i / 4) * (high - low);
+    group.append(
+      svg("line", { x1: box.left, x2: box.right, y1: Y(v), y2: Y(v), class: "grid" }),
+      svg("text", { x: box.left - 6, y: Y(v) + 4, class: "tick end", text: number(10 ** v, 3) }),
+    );
+  }
+  for (const v of ticks(first, last, 6).filter(Number.isInteger))
+    group.append(svg("text", { x: X(v), y: box.bottom + 16, class: "tick mid", text: String(Math.round(v)) }));
+  group.append(
+    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "tick mid", text: "epoch" }),
+    svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }),
+  );
+  lines.forEach((name) => {
+    const points = history.filter((row) => row[name] > 0).map((row) => [X(row.epoch), Y(Math.log10(row[name]))]);
+    group.append(svg("path", { d: path(points), class: name === "loss" ? "curve" : "curve second" }));
+  });
+  if (lines.length > 1) {
+    group.append(
+      svg("text", { x: box.right, y: 20, class: "tick end strong", text: "training" }),
+      svg("text", { x: box.right, y: 36, class: "tick end orange", text: "validation, dashed" }),
+    );
+  }
+  state.root.replaceChildren(group);
+}
+
+function buildSummary(app) {
+  const { inputs, data } = app.data,
+    stats = data ? data.summary : null;
+  const heads = ["input", "least", "largest", ...(stats ? ["mean", "spread"] : [])];
+  const rows = inputs.names.map((name, m) => {
+    const cells = [
+      inputs.constant[m] ? inputs.start[m] : inputs.low[m],
+      inputs.constant[m] ? inputs.start[m] : inputs.high[m],
+    ];
+    if (stats) {
+      cells[0] = stats.least[m];
+      cells[1] = stats.largest[m];
+      cells.push(stats.mean[m], stats.spread[m]);
+    }
+    return el(
+      "tr",
+      null,
+      el("th", { scope: "row", text: name || "(no name)" }),
+      ...cells.map((v) => el("td", { class: "num", text: number(v) })),
+    );
+  });
+  byId("summary-table").append(
+    el("thead", null, el("tr", null, ...heads.map((h, i) => el("th", { scope: "col", class: i ? "num" : "", text: h })))),
+    el("tbody", null, ...rows),
+  );
+  byId("summary-words").textContent = stats
+    ? `Of the ${data.rows.toLocaleString("en")} rows this page was made with.`
+    : "Of the rows the model was trained on.";
+}

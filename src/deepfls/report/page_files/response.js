@@ -1,0 +1,207 @@
+// How the chosen output responds to one input or two, the others held where they are.
+
+const CURVE = 121,
+  GRID = 48;
+// Viridis, in nine steps.
+const SHADES = [
+  [68, 1, 84],
+  [72, 40, 120],
+  [62, 74, 137],
+  [49, 104, 142],
+  [38, 130, 142],
+  [31, 158, 137],
+  [53, 183, 121],
+  [110, 206, 88],
+  [253, 231, 37],
+];
+
+function evenly(low, high, count) {
+  return Array.from({ length: count }, (_, i) => low + (i / (count - 1)) * (high - low));
+}
+
+function shade(share) {
+  const at = clamp(share, 0, 1) * (SHADES.length - 1),
+    i = Math.min(Math.floor(at), SHADES.length - 2),
+    t = at - i;
+  return SHADES[i].map((c, j) => Math.round(c + t * (SHADES[i + 1][j] - c)));
+}
+
+class ResponsePanel {
+  constructor(app) {
+    this.app = app;
+    const { names } = app.data.inputs,
+      ranked = app.ranked;
+    this.input = ranked[0];
+    this.pair = [ranked[0], ranked[Math.min(1, ranked.length - 1)]];
+    byId("curve-input").append(
+      inputSelect(names, this.input, "Input of the curve", (m) => {
+        this.input = m;
+        this.curve();
+      }),
+    );
+    this.view = chart(byId("curve"), 250, () => this.drawn && this.curve());
+    this.axis = svg("g");
+    this.band = svg("path", { class: "footprint" });
+    this.line = svg("path", { class: "curve" });
+    this.now = svg("line", { class: "now" });
+    this.dot = svg("circle", { class: "dot here", r: 5 });
+    this.view.root.append(this.axis, this.band, this.line, this.now, this.dot);
+    this.view.root.addEventListener("click", (event) => {
+      if (!this.box) return;
+      const { low, high } = app.data.inputs,
+        at = event.clientX - this.view.root.getBoundingClientRect().left;
+      const share = clamp((at - this.box.left) / (this.box.right - this.box.left), 0, 1);
+      app.moveOne(this.input, this.rounded(this.input, low[this.input] + share * (high[this.input] - low[this.input])));
+    });
+    this.drawn = true;
+    this.surfaceHost = byId("surface-panel");
+    if (app.system.M < 2) this.surfaceHost.hidden = true;
+    else this.buildSurface();
+    this.surfaceSoon = later(() => this.surface());
+    this.update();
+  }
+
+  rounded(m, value) {
+    const { low, high } = this.app.data.inputs;
+    return Number(clamp(value, low[m], high[m]).toFixed(decimalsFor(low[m], high[m])));
+  }
+
+  update() {
+    this.curve();
+    // The surface costs a few thousand inferences: it follows a frame later.
+    if (this.app.system.M > 1) this.surfaceSoon();
+  }
+
+  curve() {
+    const { app, view, input: m } = this,
+      { low, high } = app.data.inputs,
+      k = app.output;
+    if (!view.width) return;
+    const xs = [],
+      lefts = [],
+      rights = [],
+      ys = [];
+    const grid = evenly(low[m], high[m], CURVE);
+    app.system.sweep(app.x, app.now, [m], [grid], k, (i, _, left, right, y) => {
+      xs.push(grid[i]);
+      lefts.push(left);
+      rights.push(right);
+      ys.push(y);
+    });
+    const here = app.now.outputs[k];
+    document.querySelectorAll(".output-name").forEach((node) => write(node, app.data.outputs.names[k]));
+    let bottom = Math.min(here.left, ...lefts),
+      top = Math.max(here.right, ...rights);
+    const margin = 0.06 * (top - bottom) || Math.abs(top) * 0.05 || 1;
+    bottom -= margin;
+    top += margin;
+    this.box = { left: 58, right: view.width - 12, top: 10, bottom: view.height - 40 };
+    const { X, Y } = axes(this.axis, this.box, [low[m], high[m]], [bottom, top], [app.data.inputs.names[m]]);
+    set(this.band, {
+      d: path(xs.map((v, i) => [X(v), Y(rights[i])]).concat(xs.map((v, i) => [X(v), Y(lefts[i])]).reverse())) + "Z",
+    });
+    set(this.line, { d: path(xs.map((v, i) => [X(v), Y(ys[i])])) });
+    const x = X(clamp(app.x[m], low[m], high[m]));
+    set(this.now, { x1: x, x2: x, y1: this.box.top, y2: this.box.bottom });
+    set(this.dot, { cx: x, cy: Y(here.y) });
+    view.root.setAttribute(
+      "aria-label",
+      `Output ${app.data.outputs.names[k]} over ${app.data.inputs.names[m]}, now ${number(here.y)} at ${number(app.x[m])}`,
+    );
+  }
+
+  buildSurface() {
+    this.inView = true;
+    new IntersectionObserver((entries) => {
+      this.inView = entries[entries.length - 1].isIntersecting;
+      if (this.inView && this.stale) this.surface();
+    }).observe(this.surfaceHost);
+    const { app } = this,
+      { names } = app.data.inputs;
+    const choose = (place) => (m) => {
+      this.pair[place] = m;
+      this.surface();
+    };
+    byId("surface-x").append(inputSelect(names, this.pair[0], "Input across the surface", choose(0)));
+    byId("surface-y").append(inputSelect(names, this.pair[1], "Input up the surface", choose(1)));
+    this.canvas = el("canvas", { width: GRID, height: GRID, tabindex: 0, role: "img" });
+    this.cross = el("i", { class: "cross" });
+    this.legend = byId("surface-legend");
+    byId("surface").append(this.canvas, this.cross);
+    const go = (event) => {
+      if (event.buttons !== 1) return;
+      const box = this.canvas.getBoundingClientRect();
+      this.aim((event.clientX - box.left) / box.width, 1 - (event.clientY - box.top) / box.height);
+    };
+    this.canvas.addEventListener("pointerdown", (event) => {
+      this.canvas.setPointerCapture(event.pointerId);
+      go(event);
+    });
+    this.canvas.addEventListener("pointermove", go);
+    this.canvas.addEventListener("keydown", (event) => {
+      const steps = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowDown: [0, -1], ArrowUp: [0, 1] }[event.key];
+      if (!steps) return;
+      event.preventDefault();
+      const at = this.pair.map((m) => this.shareOf(m));
+      this.aim(at[0] + steps[0] / 50, at[1] + steps[1] / 50);
+    });
+  }
+
+  shareOf(m) {
+    const { low, high } = this.app.data.inputs;
+    return clamp((this.app.x[m] - low[m]) / (high[m] - low[m]), 0, 1);
+  }
+
+  aim(across, up) {
+    const { app } = this,
+      { low, high } = app.data.inputs,
+      x = app.x.slice();
+    [across, up].forEach((share, place) => {
+      const m = this.pair[place];
+      x[m] = this.rounded(m, low[m] + clamp(share, 0, 1) * (high[m] - low[m]));
+    });
+    app.move(x);
+  }
+
+  surface() {
+    const { app, pair } = this;
+    const { low, high, names } = app.data.inputs;
+    const k = app.output;
+    // Out of sight it need not follow; it is drawn when it comes into view.
+    this.stale = !this.inView;
+    if (this.stale) return;
+    const values = new Float64Array(GRID * GRID);
+    let least = Infinity;
+    let largest = -Infinity;
+    const same = pair[0] === pair[1];
+    const grids = pair.map((m) => evenly(low[m], high[m], GRID));
+    app.system.sweep(app.x, app.now, same ? [pair[0]] : pair, grids, k, (i, j, left, right, y) => {
+      if (same) for (let row = 0; row < GRID; row++) values[row * GRID + i] = y;
+      else values[(GRID - 1 - j) * GRID + i] = y;
+      least = Math.min(least, y);
+      largest = Math.max(largest, y);
+    });
+    const context = this.canvas.getContext("2d"),
+      image = context.createImageData(GRID, GRID);
+    values.forEach((y, place) => {
+      const [r, g, b] = shade((y - least) / (largest - least || 1));
+      image.data.set([r, g, b, 255], 4 * place);
+    });
+    context.putImageData(image, 0, 0);
+    this.cross.style.left = `${100 * this.shareOf(pair[0])}%`;
+    this.cross.style.bottom = `${100 * this.shareOf(pair[1])}%`;
+    this.canvas.setAttribute(
+      "aria-label",
+      `Output ${app.data.outputs.names[k]} over ${names[pair[0]]} and ${names[pair[1]]}, from ${number(least)} to ${number(largest)}. Arrow keys move both inputs.`,
+    );
+    const marks = [least, (least + largest) / 2, largest].map((v) => number(v, 4));
+    ["surface-least", "surface-middle", "surface-largest"].forEach((id, i) => write(byId(id), marks[i]));
+    const spans = {
+      "surface-x-low": low[pair[0]],
+      "surface-x-high": high[pair[0]],
+      "surface-y-low": low[pair[1]],
+      "surface-y-high": high[pair[1]],
+    };
+    for (const id in spans) write(byId(id), number(spans[id], 4));
+  }
+}

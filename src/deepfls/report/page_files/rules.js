@@ -1,0 +1,281 @@
+// The rules: sets with the current value marked, firing, what each says and adds; and each as a sentence.
+
+const ROWS = 40; // rules shown before the reader asks for more
+const WORDS = ["very low", "low", "medium", "high", "very high"];
+
+class RulePanel {
+  constructor(app) {
+    this.app = app;
+    this.sort = { key: "firing", descending: true };
+    this.first = 0; // column of the first input shown
+    this.all = false;
+    this.body = byId("rules-body");
+    this.head = byId("rules-head");
+    byId("earlier").addEventListener("click", () => this.page(-1));
+    byId("later").addEventListener("click", () => this.page(1));
+    byId("all-rules").addEventListener("click", () => {
+      this.all = true;
+      this.build();
+    });
+    byId("sentences").addEventListener("toggle", () => this.sentences());
+    window.addEventListener("beforeprint", () => {
+      byId("sentences").open = true;
+      this.sentences();
+    });
+    new ResizeObserver(() => {
+      const columns = this.columns();
+      if (columns !== this.drawn) this.build();
+    }).observe(byId("rules-table"));
+  }
+
+  columns() {
+    return clamp(Math.floor((byId("rules-table").clientWidth - 380) / 104), 2, 8);
+  }
+
+  page(direction) {
+    const step = this.columns();
+    this.first = clamp(
+      this.first + direction * step,
+      0,
+      Math.max(0, Math.ceil(this.app.visible.length / step) * step - step),
+    );
+    this.build();
+  }
+
+  value(key, p) {
+    const { app } = this,
+      { K } = app.system;
+    if (key === "rule") return p;
+    if (key === "share") return app.data.shares ? app.data.shares[p] : 0;
+    if (key === "firing") return app.now.logUpper[p];
+    if (key === "says") return app.now.says[p * K + app.output];
+    return app.weights.crisp[p] * app.now.says[p * K + app.output];
+  }
+
+  ordered() {
+    const places = Array.from({ length: this.app.system.P }, (_, p) => p),
+      sign = this.sort.descending ? -1 : 1;
+    return places.sort((a, b) => sign * (this.value(this.sort.key, a) - this.value(this.sort.key, b)) || a - b);
+  }
+
+  heading(key, text, title) {
+    const active = this.sort.key === key;
+    const button = el("button", {
+      type: "button",
+      "data-sort": key,
+      title,
+      text,
+      onclick: () => {
+        this.sort = { key, descending: active ? !this.sort.descending : key !== "rule" };
+        this.build();
+        this.head.querySelector(`[data-sort="${key}"]`).focus();
+      },
+    });
+    return el(
+      "th",
+      { scope: "col", class: key, "aria-sort": active ? (this.sort.descending ? "descending" : "ascending") : "none" },
+      button,
+    );
+  }
+
+  build() {
+    const { app } = this,
+      step = this.columns();
+    this.drawn = step;
+    if (this.first >= app.visible.length) this.first = 0;
+    this.inputs = app.visible.slice(this.first, this.first + step);
+    const { names, low, high } = app.data.inputs;
+    byId("pager").hidden = app.visible.length <= step;
+    byId("earlier").disabled = this.first === 0;
+    byId("later").disabled = this.first + step >= app.visible.length;
+    byId("page-words").textContent =
+      `Inputs ${this.first + 1} to ${this.first + this.inputs.length} of ${app.visible.length}`;
+    this.values = this.inputs.map(() => el("span", { class: "at" }));
+    const output = app.data.outputs.names[app.output];
+    this.head.replaceChildren(
+      el(
+        "tr",
+        null,
+        this.heading("rule", "Rule", "Sort by number"),
+        ...(app.data.shares ? [this.heading("share", "Share", "Share of the firing on the training data")] : []),
+        ...this.inputs.map((m, j) =>
+          el(
+            "th",
+            { scope: "col", class: "set", title: names[m] },
+            el("span", { class: "clip", text: names[m] || "(no name)" }),
+            this.values[j],
+          ),
+        ),
+        this.heading("firing", "Firing", "Lower and upper firing strength"),
+        this.heading("says", "Says", `What the rule says of ${output}`),
+        this.heading("adds", "Adds", "Weight times what it says: these add up to the output"),
+      ),
+    );
+    const order = this.ordered(),
+      shown = this.all ? order : order.slice(0, ROWS);
+    this.rows = shown.map((p) => this.row(p, low, high));
+    this.body.replaceChildren(...this.rows.map((r) => r.root));
+    byId("all-rules").hidden = shown.length === order.length;
+    byId("all-rules").textContent = `Show all ${order.length} rules`;
+    this.total = byId("rules-sum");
+    this.order = order.join();
+    this.update();
+  }
+
+  row(p, low, high) {
+    const { app } = this;
+    const cells = this.inputs.map((m) => this.cell(p, m, low[m], high[m]));
+    const parts = {
+      p,
+      cells,
+      lower: el("i", { class: "lower" }),
+      upper: el("i", { class: "upper" }),
+      firing: el("span", { class: "small" }),
+      says: el("td", { class: "num" }),
+      adds: el("span"),
+      weight: el("i"),
+    };
+    parts.root = el(
+      "tr",
+      null,
+      el("th", { scope: "row", text: String(p + 1) }),
+      app.data.shares ? el("td", { class: "num small", text: percent(app.data.shares[p]) }) : null,
+      ...cells.map((c) => el("td", { class: "set" }, c.root)),
+      el("td", { class: "firing" }, el("div", { class: "bar" }, parts.upper, parts.lower), parts.firing),
+      parts.says,
+      el("td", { class: "num adds" }, parts.adds, el("div", { class: "bar" }, parts.weight)),
+    );
+    return parts;
+  }
+
+  // One set: its footprint, drawn once, and a mark that follows the current value.
+  cell(p, m, low, high) {
+    const upper = [],
+      lower = [],
+      points = 41;
+    for (let i = 0; i < points; i++) {
+      const share = i / (points - 1),
+        [l, u] = this.app.system.grades(p, m, low + share * (high - low));
+      upper.push([100 * share, 38 - 36 * u]);
+      lower.push([100 * share, 38 - 36 * l]);
+    }
+    const line = svg("line", { y1: 0, y2: 40, class: "now" }),
+      mark = svg("line", { class: "grade" });
+    const root = svg(
+      "svg",
+      { viewBox: "0 0 100 40", preserveAspectRatio: "none", class: "mini", "aria-hidden": "true" },
+      svg("path", {
+        d:
+          path(
+            lower.concat([
+              [100, 38],
+              [0, 38],
+            ]),
+          ) + "Z",
+        class: "under",
+      }),
+      svg("path", { d: path(upper.concat(lower.slice().reverse())) + "Z", class: "footprint" }),
+      svg("path", { d: path(upper), class: "edge" }),
+      line,
+      mark,
+    );
+    return { p, m, low, high, root, line, mark };
+  }
+
+  update() {
+    const { app } = this,
+      { K } = app.system,
+      k = app.output;
+    // Rows that change places under the hand cannot be followed: the order is set right once the inputs rest.
+    clearTimeout(this.timer);
+    if (this.sort.key !== "rule" && this.sort.key !== "share")
+      this.timer = setTimeout(() => {
+        if (this.ordered().join() !== this.order) this.build();
+      }, 400);
+    this.inputs.forEach((m, j) => write(this.values[j], entered(app.x[m])));
+    const most = Math.max(...app.weights.crisp);
+    for (const row of this.rows) {
+      for (const c of row.cells) {
+        const value = app.x[c.m],
+          x = clamp((100 * (value - c.low)) / (c.high - c.low), 0, 100);
+        if (c.drawn === value) continue;
+        c.drawn = value;
+        const [lower, upper] = app.system.grades(c.p, c.m, value);
+        set(c.line, { x1: x, x2: x });
+        set(c.mark, { x1: x, x2: x, y1: 38 - 36 * lower + 0.5, y2: 38 - 36 * upper - 0.5 });
+      }
+      const low = Math.exp(app.now.logLower[row.p]),
+        up = Math.exp(app.now.logUpper[row.p]),
+        says = app.now.says[row.p * K + k],
+        w = app.weights.crisp[row.p];
+      row.lower.style.width = `${100 * low}%`;
+      row.upper.style.width = `${100 * up}%`;
+      const small = (f) => (f > 0 && f < 0.0005 ? "<0.001" : f.toFixed(3));
+      write(row.firing, app.system.interval ? `${small(low)} – ${small(up)}` : small(up));
+      write(row.says, app.figure(says, k));
+      write(row.adds, app.figure(w * says, k));
+      row.weight.style.width = `${(100 * w) / most}%`;
+      row.root.classList.toggle("idle", w < 0.001);
+    }
+    write(this.total, `${plural(app.system.P, "rule")} together: ${app.figure(app.now.outputs[k].y, k)}`);
+  }
+
+  sentences() {
+    const host = byId("sentence-list");
+    if (!byId("sentences").open) return;
+    const { app } = this,
+      { names, low, high } = app.data.inputs,
+      { M, K, interval } = app.system,
+      s = app.system;
+    const shares = app.data.shares,
+      order = shares
+        ? this.ordered()
+            .slice()
+            .sort((a, b) => shares[b] - shares[a])
+        : this.ordered();
+    const most = 12,
+      inputs = app.visible.slice(0, most),
+      rest = M - inputs.length;
+    const items = order.slice(0, this.all ? order.length : ROWS).map((p) => {
+      const item = el("li", { value: p + 1 }),
+        clauses = [];
+      inputs.forEach((m, j) => {
+        const i = p * M + m,
+          at = (s.centers[i] - low[m]) / (high[m] - low[m]),
+          constant = app.data.inputs.constant[m];
+        const word = constant
+          ? ""
+          : at < 0
+            ? "below the data"
+            : at > 1
+              ? "above the data"
+              : WORDS[Math.min(4, Math.floor(5 * at))];
+        const width =
+          interval && app.data.uncertainty !== "h"
+            ? `±${number(s.lowerSigmas[i], 4)} to ${number(s.upperSigmas[i], 4)}`
+            : `±${number(s.upperSigmas[i], 4)}`;
+        clauses.push(
+          el("span", { class: "word", text: j ? " AND " : "IF " }),
+          el("span", { text: `${names[m]} is ` }),
+          el("b", { text: word }),
+          el("span", { text: `${word ? ", " : ""}about ${number(s.centers[i], 4)} (${width})` }),
+        );
+      });
+      if (rest > 0) clauses.push(el("span", { class: "muted", text: ` and ${rest} more` }));
+      app.data.outputs.names.forEach((name, k) => {
+        let text = `${app.data.classifies ? "score of " : ""}${name} = ${number(s.intercepts[p * K + k])}`;
+        if (s.slopes)
+          for (const m of inputs) {
+            const a = s.slopes[(p * K + k) * M + m];
+            text += ` ${a < 0 ? "−" : "+"} ${number(Math.abs(a), 4)} ${names[m]}`;
+          }
+        if (s.slopes && rest > 0) text += ` + ${rest} more terms`;
+        clauses.push(el("span", { class: "word", text: k ? " AND " : " THEN " }), el("span", { text }));
+      });
+      item.append(...clauses);
+      if (shares) item.append(el("span", { class: "muted", text: ` (${percent(shares[p])} of the firing)` }));
+      return item;
+    });
+    host.replaceChildren(...items);
+  }
+}

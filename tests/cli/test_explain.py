@@ -1,0 +1,147 @@
+"""``deepfls explain``, ``report`` and ``simplify``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyarrow import csv
+
+from deepfls import FLSRegressor, load
+
+FAST = ("--epochs", "3", "--rules", "4", "--seed", "0")
+
+Run = Callable[..., Any]
+Refused = Callable[..., str]
+
+
+@pytest.fixture
+def model(run: Run) -> str:
+    """A model of y from x and z."""
+    run("train", "plant.csv", "--target", "y", "--feature", "x", "--feature", "z", *FAST, "--out", "m.fls")
+    return "m.fls"
+
+
+def test_explain_prints_the_rules(run: Run, model: str) -> None:
+    result = run("explain", model, "--top", "2", "--digits", "3")
+    assert result.stdout == load(model).rules_as_text(top=2, digits=3)
+    assert run("explain", model, "--format", "markdown").stdout == load(model).rules_as_text(format="markdown")
+    assert run("explain", model, "--exact").stdout == load(model).rules_as_text(digits=None)
+    assert run("explain", model, "--format", "table").stdout.split()[:4] == ["rule", "firing", "IF", "THEN"]
+
+
+def test_explain_measures_on_a_table(run: Run, model: str) -> None:
+    result = run("explain", model, "plant.csv", "--drop")
+    assert "RMSE" in result.stdout
+    assert "Rules on 40 rows" in result.stdout
+    content = json.loads(run("explain", model, "plant.csv", "--json").stdout)
+    table = csv.read_csv("plant.csv")
+    expected = load(model).explain_data(table.select(["x", "z"]), table.column("y").to_numpy())
+    assert content["usage"] == expected.to_dict()
+    assert [rule["rule"] for rule in content["rules"]] == [
+        rule + 1 for rule in load(model).rules(table.select(["x", "z"])).order
+    ]
+
+
+def test_explain_explains_a_row(run: Run, model: str) -> None:
+    result = run("explain", model, "plant.csv", "--row", "5")
+    assert result.stdout.startswith("y = ")
+    assert result.stdout.endswith("True: 0.16\n")
+    content = json.loads(run("explain", model, "plant.csv", "--row", "5", "--json").stdout)
+    table = csv.read_csv("plant.csv").select(["x", "z"])
+    assert content["outputs"][0]["y"] == pytest.approx(load(model).predict(table)[4], rel=1e-9)
+    assert content["true"] == [0.16]
+
+
+def test_explain_works_for_classes_and_one_hot_columns(run: Run) -> None:
+    run(
+        "train",
+        "plant.csv",
+        "--target",
+        "label",
+        "--feature",
+        "x",
+        "--feature",
+        "color",
+        "--one-hot",
+        *FAST,
+        "--out",
+        "c.fls",
+    )
+    result = run("explain", "c.fls", "plant.csv", "--row", "1")
+    assert "score of down" in result.stdout
+    assert "True: down" in result.stdout
+    assert "color=red is" in run("explain", "c.fls").stdout
+
+
+def test_explain_takes_a_table_without_targets(run: Run, model: str, folder: Path) -> None:
+    (folder / "new.csv").write_text("x,z\n1,2\n2,3\n")
+    content = json.loads(run("explain", model, "new.csv", "--json").stdout)
+    assert content["usage"]["measure"] == "change"
+
+
+def test_explain_takes_a_model_trained_in_python(run: Run, folder: Path) -> None:
+    frame = pd.read_csv("plant.csv")
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(frame[["x"]], frame["y"]).save("p.fls")
+    assert json.loads(run("explain", "p.fls", "plant.csv", "--json").stdout)["usage"]["measure"] == "rmse"
+    x = np.linspace(0, 1, 20).reshape(-1, 2)
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x[:, 0]).save("q.fls")
+    (folder / "two.csv").write_text("a,b\n0,1\n1,0\n")
+    assert run("explain", "q.fls", "two.csv", "--row", "2").stdout.startswith("y = ")
+
+
+def test_explain_quiet_is_quiet(run: Run, model: str) -> None:
+    assert run("explain", model, "plant.csv", "--quiet").output == ""
+
+
+def test_explain_tells_what_is_wrong(refused: Refused, model: str) -> None:
+    assert refused("explain", model, "--row", "1", code=2) == "--row must come with DATA."
+    assert refused("explain", model, "--target", "y", code=2) == "--target must come with DATA."
+    assert (
+        refused("explain", model, "--format", "html", code=2)
+        == "--format must be one of text, table, markdown, got 'html'."
+    )
+    message = "--row must be at most 40, the rows of 'plant.csv', got 41."
+    assert refused("explain", model, "plant.csv", "--row", "41", code=2) == message
+    assert refused("explain", "n.fls", code=1) == "There is no model file 'n.fls'. Did you mean 'm.fls'?"
+
+
+def test_report_writes_a_page(run: Run, model: str, folder: Path) -> None:
+    result = run("report", model, "plant.csv", "--out", "plant.html", "--title", "The plant")
+    assert result.stdout.startswith("Wrote plant.html: 0.")
+    assert "<title>The plant</title>" in (folder / "plant.html").read_text(encoding="utf-8")
+    content = json.loads(run("report", model, "--json").stdout)
+    assert content["report"] == "m.html"
+    assert content["bytes"] == (folder / "m.html").stat().st_size
+
+
+def test_report_replaces_nothing_unasked(run: Run, refused: Refused, model: str, folder: Path) -> None:
+    (folder / "m.html").write_text("mine")
+    message = "'m.html' is there already: replace it with --force, or give another --out."
+    assert refused("report", model, code=2) == message
+    assert (folder / "m.html").read_text() == "mine"
+    run("report", model, "--force")
+    assert refused("report", model, "--target", "y", code=2) == "--target must come with DATA."
+    assert refused("report", model, "plant.csv", "--out", "plant.csv", "--force", code=2).startswith("--out must not be")
+
+
+def test_simplify_saves_a_smaller_model(run: Run, model: str) -> None:
+    result = run("simplify", model, "plant.csv", "--tolerance", "0.5", "--out", "small.fls")
+    small = load("small.fls")
+    assert result.stdout.splitlines()[0].startswith(f"4 rules became {small.n_rules}: RMSE ")
+    assert result.stdout.endswith("Saved small.fls\n")
+    content = json.loads(run("simplify", model, "plant.csv", "--out", "s2.fls", "--json").stdout)
+    scores = json.loads(run("evaluate", "s2.fls", "plant.csv", "--json").stdout)["scores"]
+    assert content["error_after"] == pytest.approx(scores["y"]["rmse"], rel=1e-9)
+
+
+def test_simplify_needs_true_values(refused: Refused, model: str, folder: Path) -> None:
+    (folder / "new.csv").write_text("x,z\n1,2\n2,3\n")
+    message = "'new.csv' has no column 'y' to compare with."
+    assert refused("simplify", model, "new.csv", "--out", "s.fls", code=1).startswith(message)
+    assert not (folder / "s.fls").exists()

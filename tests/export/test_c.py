@@ -1,0 +1,274 @@
+"""Headers in float compile without a warning, and compute what the estimator does."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepfls import FLSClassifier, FLSRegressor
+from deepfls.export.c import c_header, write_c
+from deepfls.export.c_float import work
+from deepfls.export.text import c_table, comment_name, float_literal
+from deepfls.snapshot import Snapshot
+from export_cases import SANITIZERS, WARNINGS, compiled, inputs_of, needs_gcc, random_snapshot, relative_error, run_c
+
+pytestmark = needs_gcc
+
+SYSTEMS: list[dict[str, Any]] = [
+    {"kind": "t1"},
+    {"kind": "t1", "order": 0, "tnorm": "htsk"},
+    *({"type_reduction": name} for name in ("km", "nt", "bmm", "sm")),
+    *({"uncertainty": name, "tnorm": "htsk"} for name in ("h", "s", "hs")),
+    {"order": 0},
+    {"n_rules": 1},
+    {"n_features": 1, "n_outputs": 1},
+    {"n_rules": 40, "n_features": 12, "tnorm": "htsk"},
+]
+
+
+def agree(program: Path, snapshot: Snapshot, x: Any) -> None:
+    """Outputs and ends of the C within 1e-5 of the float64 of Python."""
+    got, truth = run_c(program, x, snapshot.n_outputs), snapshot.output(x)
+    assert relative_error(got.y, truth.y) < 1e-5
+    if snapshot.kind == "it2":
+        assert relative_error(got.y_left, truth.y_left) < 1e-5
+        assert relative_error(got.y_right, truth.y_right) < 1e-5
+        assert (got.y_left <= got.y_right).all()
+
+
+@pytest.mark.parametrize("fields", SYSTEMS, ids=str)
+def test_c_agrees_with_python_on_random_systems(fields: dict[str, Any], tmp_path: Path) -> None:
+    snapshot = random_snapshot(len(str(fields)), **fields)
+    exp = "builtin" if SYSTEMS.index(fields) % 2 else "libm"
+    program = compiled(tmp_path, c_header(snapshot, prefix="plant", exp=exp).text)
+    agree(program, snapshot, inputs_of(snapshot, 10_000))
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+@pytest.mark.parametrize("middle", [0.0, 1e6])
+def test_c_agrees_with_a_trained_estimator(kind: str, middle: float, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    # Inputs a million of their spreads from zero.
+    x = (middle + rng.normal(size=(10_000, 4))).astype(np.float32).astype(np.float64)
+    y = 1e5 + np.sin(x[:, 0] - middle) + (x[:, 1] - middle) * (x[:, 2] - middle)
+    model = FLSRegressor(kind=kind, n_rules=5, epochs=5, random_state=0).fit(x[:500], y[:500])
+    report = model.to_c(tmp_path / "plant.h", prefix="plant")
+    assert report.table_bytes < report.flash_bytes < 4096
+    got = run_c(compiled(tmp_path, (tmp_path / "plant.h").read_text()), x, 1)
+    truth = model.predict(x)
+    # The spread matters here, not the size of 1e5: the rounding of the output alone is 4e-8 of that.
+    assert np.abs(got.y[:, 0] - truth).max() < 1e-5 * truth.std() + np.spacing(np.float32(1e5))
+    assert relative_error(got.y[:, 0], truth) < 1e-5
+
+
+def test_c_keeps_the_probabilities_and_classes_of_a_classifier(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(2_000, 3)).astype(np.float32).astype(np.float64)
+    labels = np.array(["low", "middle", "high"])[np.digitize(x[:, 0] + x[:, 1], [-0.5, 0.5])]
+    model = FLSClassifier(n_rules=4, epochs=5, random_state=0).fit(x[:300], labels[:300])
+    model.to_c(tmp_path / "classes.h", prefix="plant")
+    got = run_c(compiled(tmp_path, (tmp_path / "classes.h").read_text()), np.vstack([x, [[np.nan, 0, 0]]]), 3)
+    probabilities = model.predict_proba(x)
+    np.testing.assert_allclose(got.y[:-1], probabilities, atol=1e-5)
+    # Where two classes are as probable as each other, rounding may choose either.
+    sure = np.sort(probabilities, axis=1)[:, -1] - np.sort(probabilities, axis=1)[:, -2] > 1e-4
+    assert (model.classes_[got.index[:-1]] == model.predict(x))[sure].all()
+    assert got.index[-1] == -1
+    assert np.isnan(got.y[-1]).all()
+
+
+@pytest.mark.parametrize(
+    ("fields", "exp"), [({"kind": "t1"}, "builtin"), ({}, "builtin"), ({"type_reduction": "bmm"}, "libm")]
+)
+def test_c_is_clean_under_sanitizers_for_any_input(fields: dict[str, Any], exp: str, tmp_path: Path) -> None:
+    snapshot = random_snapshot(3, n_features=3, **fields)
+    program = compiled(tmp_path, c_header(snapshot, prefix="plant", exp=exp).text, options=SANITIZERS)
+    special = np.array([0.0, -0.0, 1e-45, 1e-38, 1.0, 1e6, -1e6, 1e15, 1e30, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan])
+    x = np.stack(np.meshgrid(special, special, special), axis=-1).reshape(-1, 3)
+    got = run_c(program, x, snapshot.n_outputs)
+    broken = np.isnan(x).any(axis=1)
+    for values in (got.y, got.y_left, got.y_right) if snapshot.kind == "it2" else (got.y,):
+        assert np.isnan(values[broken]).all()
+        assert np.isfinite(values[~broken]).all()
+    if snapshot.kind == "it2":
+        assert (got.y_left[~broken] <= got.y_right[~broken]).all()
+    # Infinity counts as the farthest input there is.
+    far = x[:, 0] == np.inf
+    nearly = np.where(np.isinf(x), np.sign(x) * 3.4e38, x)
+    np.testing.assert_array_equal(got.y[far], run_c(program, nearly, snapshot.n_outputs).y[far])
+
+
+@pytest.mark.parametrize("fields", [{"kind": "t1"}, {}, {"tnorm": "htsk", "uncertainty": "s"}], ids=str)
+@pytest.mark.parametrize("stretch", [1.5, 10.0, 1e3])
+def test_c_is_wrong_far_outside_by_the_rounding_of_the_firing_only(
+    fields: dict[str, Any], stretch: float, tmp_path: Path
+) -> None:
+    snapshot = random_snapshot(5, **fields)
+    x = inputs_of(snapshot, 10_000, stretch=stretch)
+    got = run_c(compiled(tmp_path, c_header(snapshot, prefix="plant").text), x, snapshot.n_outputs)
+    truth, consequents = snapshot.output(x), snapshot.rule_outputs(x)
+    # A logarithm of firing is rounded by its size times 6e-8, and an output moves by that times the rules' disagreement.
+    rounding = 8 * np.finfo(np.float32).eps * np.abs(snapshot.firing(x).log_lower).max(axis=1, keepdims=True)
+    spread = np.ptp(consequents, axis=1)
+    allowed = 1e-5 * np.abs(consequents).max(axis=1) + np.minimum(rounding, 1.0) * spread
+    assert (np.abs(got.y - truth.y) <= allowed).all()
+
+
+def test_builtin_exponential_keeps_its_stated_error(tmp_path: Path) -> None:
+    header = c_header(random_snapshot(0, kind="t1"), prefix="plant", exp="builtin").text
+    stated = float(re.search(r"Relative error below ([\d.e-]+)", header)[1].rstrip("."))  # type: ignore[index]
+    (tmp_path / "plant.h").write_text(header)
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "plant.h"\nint main(void) { float x; while (fread(&x, 4, 1, stdin) == 1) '
+        "{ x = plant_exp(x); fwrite(&x, 4, 1, stdout); } return 0; }\n"
+    )
+    subprocess.run(["gcc", *WARNINGS, "main.c", "-o", "program"], cwd=tmp_path, check=True)
+    x = np.concatenate([-np.geomspace(1e-10, 60, 200_000), -np.linspace(0, 60, 200_000)]).astype(np.float32)
+    done = subprocess.run([tmp_path / "program"], input=x.tobytes(), capture_output=True, check=True)
+    exact = np.exp(x.astype(np.float64))
+    assert (np.abs(np.frombuffer(done.stdout, np.float32) - exact) / exact).max() < stated
+    assert "expf" not in header
+
+
+@pytest.mark.parametrize("number", ["float", "q15", "q31"])
+def test_header_compiles_as_cpp_and_in_two_files(number: str, tmp_path: Path) -> None:
+    header = c_header(random_snapshot(1), prefix="plant", number=number).text
+    scalar = {"float": "float", "q15": "int16_t", "q31": "int32_t"}[number]
+    (tmp_path / "plant.h").write_text(header)
+    other = f'#include "plant.h"\n{scalar} other(const {scalar} *x, {scalar} *y);\n'
+    other += f"{scalar} other(const {scalar} *x, {scalar} *y) {{ plant_predict(x, y); return y[0]; }}\n"
+    (tmp_path / "other.c").write_text(other)
+    (tmp_path / "main.c").write_text(
+        f'#include "plant.h"\n#include "plant.h"\nextern {scalar} other(const {scalar} *x, {scalar} *y);\n'
+        f"int main(void) {{ {scalar} x[PLANT_INPUTS] = {{0}}, y[PLANT_OUTPUTS], z[PLANT_OUTPUTS]; plant_predict(x, y); "
+        "return other(x, z) == y[0] ? 0 : 1; }\n"
+    )
+    subprocess.run(["gcc", *WARNINGS, "main.c", "other.c", "-o", "program", "-lm"], cwd=tmp_path, check=True)
+    subprocess.run([tmp_path / "program"], check=True)
+    strict = ["-std=c++11", *WARNINGS[1:], "-fsyntax-only", "-DPLANT_WITH_FLOAT", "-x", "c++", "plant.h"]
+    done = subprocess.run(["g++", *strict], cwd=tmp_path, capture_output=True, text=True)
+    # A header alone is what g++ calls the main file.
+    assert done.returncode == 0 or "pragma once" in done.stderr, done.stderr
+
+
+def test_margin_widens_the_interval(tmp_path: Path) -> None:
+    for kind in ("t1", "it2"):
+        snapshot = random_snapshot(2, kind=kind, n_outputs=2)
+        x = inputs_of(snapshot, 100)
+        header = c_header(snapshot, prefix="plant", margin=[0.5, 2.0]).text
+        got, truth = run_c(compiled(tmp_path, header), x, 2), snapshot.output(x)
+        margin = np.array([0.5, 2.0])
+        np.testing.assert_allclose(got.y_left, truth.y_left - margin, rtol=1e-5)
+        np.testing.assert_allclose(got.y_right, truth.y_right + margin, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"margin must be a number or have shape \(2,\), got shape \(3,\)\."):
+        c_header(snapshot, prefix="plant", margin=[1, 2, 3])
+    with pytest.raises(ValueError, match=r"margin must be at least 0, got -1\.0\."):
+        c_header(snapshot, prefix="plant", margin=-1)
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
+def test_literals_name_their_float_exactly(value: float) -> None:
+    text = float_literal(value)
+    assert np.float32(text.removesuffix("f")) == np.float32(value)
+    assert re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?f", text)
+    assert "." in text or "e" in text
+
+
+def test_tables_read_back_exactly_through_the_compiler(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    values = (rng.normal(size=500) * 10.0 ** rng.integers(-37, 38, 500)).astype(np.float32)
+    table = c_table("float", "table", values, float_literal)
+    program = f"#include <stdio.h>\n{table}\nint main(void) {{ fwrite(table, sizeof table, 1, stdout); return 0; }}\n"
+    (tmp_path / "main.c").write_text(program)
+    subprocess.run(["gcc", *WARNINGS, "main.c", "-o", "program"], cwd=tmp_path, check=True)
+    got = subprocess.run([tmp_path / "program"], capture_output=True, check=True).stdout
+    assert got == values.tobytes()
+
+
+@given(st.text())
+def test_names_cannot_leave_a_comment(name: str) -> None:
+    text = comment_name(name)
+    assert text.isascii()
+    assert text.isprintable()
+    assert not re.search(r"\*|/|\?", text)
+
+
+def test_hostile_names_compile(tmp_path: Path) -> None:
+    import dataclasses
+
+    names = ("*/ #error x", "/* ??/\n", "ü\\")
+    snapshot = dataclasses.replace(random_snapshot(1, n_features=3), feature_names=names)
+    text = c_header(snapshot, prefix="plant").text
+    assert 'x[0]  "\\u002a\\u002f #error x"  ' in text
+    compiled(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "suggestion"),
+    [("my-plant", "my_plant"), ("2plants", "model_2plants"), ("_x", "x"), ("", "model"), ("a b", "a_b"), ("größe", "gr_e")],
+)
+def test_illegal_prefix_is_an_error_with_a_suggestion(prefix: str, suggestion: str) -> None:
+    with pytest.raises(ValueError, match="prefix must be a C identifier") as error:
+        c_header(random_snapshot(0), prefix=prefix)
+    assert str(error.value).endswith(f"got {prefix!r}: try prefix={suggestion!r}.")
+    assert c_header(random_snapshot(0), prefix=suggestion).text.startswith("/*")
+
+
+def test_large_system_is_refused_with_its_size_unless_forced(tmp_path: Path) -> None:
+    path = tmp_path / "plant.h"
+    snapshot = random_snapshot(0, n_rules=10_000, n_features=4, n_outputs=1)
+    message = (
+        r"The header must fit 32,768 bytes of flash and 8,192 bytes of RAM, got about 7\d\d,\d\d\d and 120,\d\d\d: "
+        "train fewer rules, state a larger part with flash and ram, or force it"
+    )
+    with pytest.raises(ValueError, match=message):
+        write_c(path, snapshot)
+    assert not path.exists()
+    assert write_c(path, snapshot, force=True).flash_bytes > 700_000
+
+
+def test_limits_are_those_of_the_part(tmp_path: Path) -> None:
+    snapshot = random_snapshot(0, n_rules=200, n_features=4, n_outputs=1)
+    for limits in ({"flash": 10_000}, {"ram": 1_000}):
+        with pytest.raises(ValueError, match="The header must fit"):
+            write_c(tmp_path / "plant.h", snapshot, **limits)
+    write_c(tmp_path / "plant.h", snapshot, flash=20_000, ram=4_000)
+
+
+def test_numbers_beyond_float32_are_refused() -> None:
+    import dataclasses
+
+    snapshot = random_snapshot(0)
+    with pytest.raises(ValueError, match=r"The outputs of the rules must be within ±1e\+28 for this target, got "):
+        c_header(dataclasses.replace(snapshot, intercepts=snapshot.intercepts + 1e40), prefix="plant")
+
+
+def test_header_states_sizes_and_work() -> None:
+    snapshot = random_snapshot(0, n_rules=5, n_features=4, n_outputs=1)
+    header = c_header(snapshot, prefix="plant")
+    assert f"{header.table_bytes:,} bytes of tables" in header.text
+    assert f"about {header.ram_bytes:,} bytes of stack" in header.text
+    assert f"at most: {work(snapshot).simple:,} additions" in header.text
+    # 2 ends, 14 sweeps each, and the starting mean; 5 exponentials in each where firing spans many scales.
+    assert work(snapshot).divisions == 29
+    assert work(snapshot).exponentials == 145
+    assert "#define PLANT_SWEEPS 14" in header.text
+    literals = re.findall(r"static const float plant_\w+((?:\[\d+\])+)", header.text)
+    assert 4 * sum(int(np.prod([int(n) for n in re.findall(r"\d+", dims)])) for dims in literals) == header.table_bytes
+    assert max(map(len, header.text.splitlines())) <= 130
+
+
+def test_every_name_of_a_header_has_its_prefix() -> None:
+    for number in ("float", "q15"):
+        text = re.sub(r"/\*.*?\*/", "", c_header(random_snapshot(0), prefix="pump", number=number).text, flags=re.DOTALL)
+        defined = re.findall(r"^(?:static (?:inline|const) \w+|#define|typedef \w+) (\w+)", text, flags=re.MULTILINE)
+        assert defined
+        assert all(name.lower().startswith("pump_") for name in defined)
+        assert "fls" not in text.lower()

@@ -1,0 +1,108 @@
+"""Exported C on an emulated Cortex-M: the same vectors, and what they cost."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepfls.export import c_fixed, c_float
+from deepfls.export.c import c_header
+from deepfls.export.fixed_point import FixedPoint
+from deepfls.snapshot import Snapshot
+from export_cases import compiled, inputs_of, random_snapshot, run_c
+
+
+def _benchmark() -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / "embedded.py"
+    spec = importlib.util.spec_from_file_location("embedded", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+embedded = _benchmark()
+pytestmark = pytest.mark.skipif(
+    bool(embedded.missing_tools()),
+    reason=f"{', '.join(embedded.missing_tools())} not installed: `make test-embedded` as root installs them",
+)
+
+
+@pytest.fixture(scope="module")
+def systems() -> dict[str, Snapshot]:
+    return {kind: embedded.trained(kind) for kind in ("t1", "it2")}
+
+
+def vectors(snapshot: Snapshot, n_rows: int = 40) -> Any:
+    return inputs_of(snapshot, n_rows, stretch=1.2).astype(np.float32)
+
+
+@pytest.mark.parametrize("exp", ["libm", "builtin"])
+def test_cortex_m4_agrees_and_stays_small(systems: dict[str, Snapshot], exp: str) -> None:
+    instructions = {}
+    for kind, snapshot in systems.items():
+        x = vectors(snapshot)
+        header = c_header(snapshot, prefix="plant", exp=exp)
+        run, truth = embedded.emulate(header.text, x, 1), snapshot.output(x.astype(np.float64))
+        for got, expected in ((run.y, truth.y), (run.y_left, truth.y_left), (run.y_right, truth.y_right)):
+            np.testing.assert_allclose(got, expected, rtol=1e-5)
+        instructions[kind] = run.instructions.mean()
+        # 4 inputs, 5 rules: code and tables, without libm, in 4 kB of flash; 512 bytes of RAM.
+        assert run.flash < 4096
+        assert run.stack < 512
+        # What the header says holds.
+        assert run.flash <= header.flash_bytes
+        assert run.stack <= header.ram_bytes
+    assert instructions["it2"] <= 3 * instructions["t1"]
+
+
+def test_cortex_m4_gives_the_bits_of_this_machine(systems: dict[str, Snapshot], tmp_path: Path) -> None:
+    x = vectors(systems["it2"])
+    header = c_header(systems["it2"], prefix="plant", exp="builtin").text
+    run, host = embedded.emulate(header, x, 1), run_c(compiled(tmp_path, header), x, 1)
+    np.testing.assert_array_equal(run.y, host.y)
+    np.testing.assert_array_equal(run.y_left, host.y_left)
+
+
+@pytest.mark.parametrize("number", ["q15", "q31"])
+def test_cortex_m3_gives_the_integers_of_numpy(systems: dict[str, Snapshot], number: str) -> None:
+    for kind, snapshot in systems.items():
+        header, fixed = c_header(snapshot, prefix="plant", number=number), FixedPoint.of(snapshot, number)
+        x = fixed.quantized(vectors(snapshot))
+        run, expected = embedded.emulate(header.text, x, 1, number=number, core="Cortex-M3"), fixed.output(x)
+        np.testing.assert_array_equal(run.y, expected.y)
+        if kind == "it2":
+            np.testing.assert_array_equal(run.y_left, expected.y_left)
+        assert run.flash <= header.flash_bytes
+        assert run.stack <= header.ram_bytes
+        assert run.stack < 512
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"type_reduction": "bmm"}, {"classes": True, "n_outputs": 3}, {"n_rules": 12, "n_features": 8, "uncertainty": "s"}],
+    ids=str,
+)
+def test_stated_sizes_hold_for_other_systems(fields: dict[str, Any]) -> None:
+    snapshot = random_snapshot(1, **{"n_outputs": 1, **fields})
+    rows = inputs_of(snapshot, 100)
+    for number, core, room in (("float", "Cortex-M4", c_float), ("q31", "Cortex-M3", c_fixed)):
+        header = c_header(snapshot, prefix="plant", number=number, exp="builtin", rows=rows)
+        x = rows[:5] if number == "float" else FixedPoint.of(snapshot, number, rows).quantized(rows[:5])
+        run = embedded.emulate(header.text, x, snapshot.n_outputs, number=number, core=core)
+        assert run.flash <= header.flash_bytes, (number, run.flash - header.table_bytes, room.CODE_BYTES)
+        assert run.stack <= header.ram_bytes, (number, run.stack, header.ram_bytes)
+
+
+def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, Snapshot]) -> None:
+    x = vectors(systems["it2"], 3)
+    x[0, 0], x[1, 1], x[2] = np.nan, np.inf, 3e38
+    run = embedded.emulate(c_header(systems["it2"], prefix="plant").text, x, 1)
+    assert np.isnan(run.y[0]).all()
+    assert np.isfinite(run.y[1:]).all()

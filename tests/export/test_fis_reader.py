@@ -1,0 +1,190 @@
+"""Rules from .fis files: predictions as the file says, learning from there, and clear errors for the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from deepfls import load
+from deepfls.export import FisFileError, read_fis
+
+VALVE = """% written by an expert
+[System]
+Name='valve'
+Type='sugeno'
+Version=2.0
+NumInputs=2
+NumOutputs=1
+NumRules=3
+AndMethod='prod'
+OrMethod='probor'
+ImpMethod='prod'
+AggMethod='sum'
+DefuzzMethod='wtaver'
+
+[Input1]
+Name='heat'
+Range=[0 100]
+NumMFs=2
+MF1='low':'gaussmf',[20 0]
+MF2='high':'gaussmf',[20 100]
+
+[Input2]
+Name='flow'
+Range=[0 10]
+NumMFs=2
+MF1='low':'gaussmf',[2 0]
+MF2='high':'gaussmf',[2 10]
+
+[Output1]
+Name='opening'
+Range=[0 1]
+NumMFs=3
+MF1='shut':'constant',[0.1]
+MF2='half':'constant',[0.5]
+MF3='open':'linear',[0.001 0.02 0.7]
+
+[Rules]
+1 1, 1 (1) : 1
+2 0, 2 (1) : 1
+2 2, 3 (1) : 1
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "valve.fis"
+    path.write_text(VALVE)
+    return path
+
+
+def by_hand(heat: float, flow: float) -> float:
+    """The file's own formula, without a word of ours."""
+
+    def grade(x: float, sigma: float, center: float) -> float:
+        return float(np.exp(-((x - center) ** 2) / (2 * sigma**2)))
+
+    firing = [
+        grade(heat, 20, 0) * grade(flow, 2, 0),
+        grade(heat, 20, 100),
+        grade(heat, 20, 100) * grade(flow, 2, 10),
+    ]
+    outputs = [0.1, 0.5, 0.001 * heat + 0.02 * flow + 0.7]
+    return sum(f * y for f, y in zip(firing, outputs, strict=True)) / sum(firing)
+
+
+def test_file_predicts_what_it_says(file: Path) -> None:
+    model = read_fis(file, names=False)
+    points = np.array([[0, 0], [50, 5], [90, 8], [100, 10], [10, 9]], dtype=float)
+    # An input that a rule leaves out has a set of 10,000 ranges: 1 up to 1e-8.
+    np.testing.assert_allclose(model.predict(points), [by_hand(*point) for point in points], rtol=1e-6)
+    assert model.target_names_ == ("opening",)
+    assert model.n_rules == 3
+    assert model.order == 1
+
+
+def test_learning_goes_on_from_the_file(file: Path, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"heat": rng.uniform(0, 100, 300), "flow": rng.uniform(0, 10, 300)})
+    truth = np.clip(frame["heat"] / 120 + frame["flow"] / 40, 0, 1)
+    start = read_fis(file, epochs=20, random_state=0, learning_rate=0.01)
+    before = np.sqrt(np.mean((start.predict(frame) - truth) ** 2))
+    start.save(tmp_path / "start.fls")
+    start.fit(frame, truth)
+    after = np.sqrt(np.mean((start.predict(frame) - truth) ** 2))
+    assert after < 0.7 * before
+    # From the file, not anew: centers moved less than a tenth of a range.
+    centers = start.x_scaling_.invert(start.system_.centers.numpy())
+    assert np.abs(centers[0] - [0, 0]).max() < 10
+    again = load(tmp_path / "start.fls")
+    np.testing.assert_allclose(again.predict(frame), read_fis(file).predict(frame))
+
+
+def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
+    text = VALVE.replace("MF1='low':'gaussmf',[20 0]", "MF1='low':'trimf',[-40 0 40]")
+    text = text.replace("MF2='high':'gaussmf',[2 10]", "MF2='high':'gbellmf',[2.3548 3 10]").replace("'prod'", "'min'", 1)
+    path = tmp_path / "v.fis"
+    path.write_text(text)
+    with pytest.raises(FisFileError, match=r"v\.fis, line 2: AndMethod must be 'prod', got 'min'; approximate=True takes"):
+        read_fis(path)
+    path.write_text(text.replace("'min'", "'prod'", 1))
+    message = r"v\.fis, line 19: a set must be 'gaussmf', got 'trimf'; approximate=True takes a Gaussian"
+    with pytest.raises(FisFileError, match=message):
+        read_fis(path)
+    path.write_text(text)
+    model = read_fis(path, approximate=True, names=False)
+    sigmas = model.system_.sigmas.numpy() * model.x_scaling_.scale
+    assert sigmas[0, 0] == pytest.approx(40 / 2.35482, rel=1e-5)
+    assert sigmas[2, 1] == pytest.approx(2.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Type='sugeno'", "Type='mamdani'", "line 2: Type must be 'sugeno', got 'mamdani'"),
+        ("NumRules=3", "NumRules=4", "line 37: NumRules says 4 rules, got 3"),
+        ("NumInputs=2", "NumInputs=999999", "line 6: numinputs must be between 1 and 10,000, got '999999'"),
+        ("NumInputs=2", "NumInputs=__import__('os')", "line 6: numinputs must be between 1 and 10,000"),
+        ("NumInputs=2", "NumInputs=3", "must have a section [Input3]: it is cut short"),
+        ("[20 0]", "[0 0]", "line 19: a set must have a positive width"),
+        ("[20 0]", "[nan 0]", "line 19: numbers are expected, got 'nan 0'"),
+        ("[20 0]", "[1e999 0]", "line 19: numbers must be within ±1e100"),
+        ("[20 0]", "[system('x')]", "line 19: numbers are expected"),
+        ("'gaussmf',[20 0]", "'evil',[20 0]", "line 19: a set must be 'gaussmf' of 2 numbers, got 'evil' of 2"),
+        ("Range=[0 100]", "Range=[100 0]", "line 17: Range must be [smallest largest]"),
+        ("1 1, 1 (1) : 1", "1 1, 1 (0.5) : 1", "line 38: the weight of a rule must be 1, got 0.5"),
+        ("1 1, 1 (1) : 1", "1 1, 1 (1) : 2", "line 38: sets must be joined by AND (connection 1), got OR"),
+        ("1 1, 1 (1) : 1", "-1 1, 1 (1) : 1", "line 38: sets must be positive whole numbers"),
+        ("1 1, 1 (1) : 1", "0 0, 1 (1) : 1", "line 38: a rule must use at least one input"),
+        ("1 1, 1 (1) : 1", "7 1, 1 (1) : 1", "line 38: the input 'heat' has no set 7"),
+        ("1 1, 1 (1) : 1", "1 1, 9 (1) : 1", "line 38: output 1 has no function 9"),
+        ("1 1, 1 (1) : 1", "1, 1 (1) : 1", "line 38: a rule must have 2 sets and 1 outputs"),
+        ("1 1, 1 (1) : 1", "what?", "line 38: a rule must be 'SETS, OUTPUTS (WEIGHT) : CONNECTION', got 'what?'"),
+        (
+            "'linear',[0.001 0.02 0.7]",
+            "'linear',[0.001]",
+            "line 35: an output must be 'constant' of 1 or 'linear' of 3 numbers",
+        ),
+        ("DefuzzMethod='wtaver'", "DefuzzMethod='wtsum'", "line 2: DefuzzMethod must be 'wtaver', got \"'wtsum'\""),
+        ("[Input2]", "[Input1]", "line 22: the section [Input1] is there twice"),
+        ("Version=2.0", "nonsense", "line 5: a line must be [SECTION] or KEY=VALUE, got 'nonsense'"),
+    ],
+)
+def test_file_that_does_not_fit_is_an_error_naming_the_line(file: Path, old: str, new: str, message: str) -> None:
+    assert old in VALVE
+    file.write_text(VALVE.replace(old, new, 1))
+    with pytest.raises(FisFileError) as error:
+        read_fis(file)
+    assert message in str(error.value)
+    assert str(error.value).endswith(".")
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(FisFileError, match=r"path must be a \.fis file, got "):
+        read_fis(tmp_path)
+    path = tmp_path / "x.fis"
+    path.write_bytes(bytes(range(256)) * 10)
+    with pytest.raises(FisFileError):
+        read_fis(path)
+    path.write_bytes(b"")
+    with pytest.raises(FisFileError, match=r"x\.fis must have the sections \[System\] and \[Rules\]"):
+        read_fis(path)
+    path.write_bytes(b" " * 10_000_001)
+    with pytest.raises(FisFileError, match="is larger than 10,000,000 bytes"):
+        read_fis(path)
+
+
+@given(st.integers(0, len(VALVE) - 1), st.text(alphabet="0123456789[]'=,:;.-\n eE\x00", max_size=4))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_damaged_file_is_read_or_refused(file: Path, place: int, text: str) -> None:
+    file.write_text(VALVE[:place] + text + VALVE[place + 3 :])
+    try:
+        model = read_fis(file, names=False)
+    except ValueError:  # a set too narrow or too wide for a system is the system's own error
+        return
+    assert np.isfinite(model.predict(np.full((1, model.n_features_in_), 5.0))).all()

@@ -1,0 +1,67 @@
+"""A headless Chromium for the tests of the page: Debian's, driven by Playwright."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser")
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.skip("there is no chromium on this machine; `make browser` installs Debian's")
+    with api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+class Page:
+    """A report open in the browser, with everything it complained about."""
+
+    def __init__(self, page: Any, path: Path) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        page.on("console", lambda message: self.complaints.append(message.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(path.as_uri())
+        page.wait_for_selector("html[data-ready]", state="attached")
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Page]]:
+    """Opens the report of an estimator, or of a file, in a context of its own; it must not complain or ask the network."""
+    opened: list[Page] = []
+    contexts: list[Any] = []
+
+    def open_page(estimator: Any, *data: Any, width: int = 1400, **options: Any) -> Page:
+        path = estimator.to_report(tmp_path / f"report{len(opened)}.html", *data, **options)
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}))
+        opened.append(Page(contexts[-1].new_page(), path))
+        return opened[-1]
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    for page in opened:
+        assert page.complaints == []
+        assert [url for url in page.requests if not url.startswith("file:")] == []
