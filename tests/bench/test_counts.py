@@ -102,15 +102,15 @@ def test_memory_notices_a_tensor_of_batch_rules_features() -> None:
 
 
 def test_memory_counts_results_but_no_views_and_nothing_in_place() -> None:
-    x = torch.zeros(1000)
+    x = torch.zeros(100_000)
 
     def call() -> None:
-        y = x + 1.0  # 4,000 bytes
+        y = x + 1.0  # 400,000 bytes
         y.add_(1.0)
-        y.view(10, 100).t()
+        y.view(10, 10_000).t()
 
     taken = memory.allocated(call)
-    assert 4000 <= taken < 8000  # Python's own objects are in the second part
+    assert 400_000 <= taken < 500_000  # Python objects are in the second part
 
 
 def test_memory_counts_arrays_that_were_freed_again() -> None:

@@ -24,6 +24,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "QUICK", effort)
     monkeypatch.setattr(steps, "QUICK_SIZES", ((8, 3),))
     monkeypatch.setattr(steps, "QUICK_RULES", (2, 4))
+    monkeypatch.setattr(steps, "DENORMAL_WORK", TINY)
     monkeypatch.setattr(limit, "WORK", TINY)
     monkeypatch.setattr(fkm, "QUICK_WORKS", (TINY,))
     monkeypatch.setattr(fkm, "MANY_RULES", Work(8, 3, 100))
@@ -70,7 +71,16 @@ def test_steps_compare_both_uncertainties_with_t1() -> None:
         ("IT2 h / T1, batch 8, M 3, P 2", "<= 1.4"),
         ("IT2 hs / T1, batch 8, M 3, P 4", "<= 2"),
         ("IT2 h / T1, batch 8, M 3, P 4", "<= 1.4"),
+        ("denormal / ordinary firing, T1, batch 8, M 3, P 4", "<= 1.1"),
+        ("denormal / ordinary firing, IT2 hs, batch 8, M 3, P 4", "<= 1.1"),
     ]
+
+
+def test_distant_rules_fire_among_the_denormal_numbers() -> None:
+    distant = steps.DistantRules("t1", Work(8, 10, 5), steps._DENORMAL)
+    distant.system.centers = distant._centers
+    log_firing = distant.system.antecedents(torch.zeros(1, 10))
+    assert log_firing.squeeze(0).tolist() == pytest.approx([0.0, -95.0, -95.0, -95.0, -95.0], abs=1e-3)
 
 
 def test_full_steps_cover_all_sizes_of_the_target() -> None:

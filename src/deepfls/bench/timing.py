@@ -11,8 +11,9 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 
@@ -25,6 +26,7 @@ _WINDOW_SECONDS = 0.02
 _MAX_STEPS = 64
 _MIN_STEPS = 2
 
+Name = TypeVar("Name", bound=Hashable)
 Clock = Callable[[], float]
 ONE_THREAD: Clock = time.thread_time
 WALL: Clock = time.perf_counter
@@ -161,7 +163,7 @@ class Calls:
         return (self._clock() - began) / self._repeats
 
 
-def fastest(competitors: Mapping[str, Callable[[], float]], effort: Effort) -> dict[str, float]:
+def fastest(competitors: Mapping[Name, Callable[[], float]], effort: Effort) -> dict[Name, float]:
     """Shortest window of every competitor in seconds. They take turns, in alternating order."""
     best = dict.fromkeys(competitors, math.inf)
     names = list(competitors)
