@@ -54,7 +54,7 @@ def classifier(name: str = "km") -> FLSClassifier:
 
 @cache
 def hostile_regressor() -> FLSRegressor:
-    """Hostile names of inputs, two of them equal in all but case, and of the targets."""
+    """Hostile names of inputs and of targets."""
     x = RNG.normal(size=(60, len(HOSTILE)))
     frame = pd.DataFrame(x, columns=HOSTILE)
     target = pd.DataFrame({"<i>y</i>": x[:, 0], "</script>": x[:, 1]})

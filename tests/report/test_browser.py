@@ -203,6 +203,23 @@ def test_constant_column_and_single_rule_are_usable(open_page: OpenPage, kind: s
     assert found == pytest.approx(model.predict(x[:1])[0], abs=1e-9)
 
 
+def test_tiny_and_huge_units_are_usable(open_page: OpenPage) -> None:
+    x = np.random.default_rng(0).normal([3e-20, 5e15], [1e-20, 1e15], (60, 2))
+    model = FLSRegressor(n_rules=2, epochs=2, random_state=0).fit(x, 1e20 * x[:, 0])
+    page = open_page(model, x).page
+    start = page.evaluate("deepfls.x()")
+    assert (model.input_range_[0] <= start).all()
+    assert (start <= model.input_range_[1]).all()
+    for place in (0, 1):
+        page.focus(f"#x{place}s")
+        page.keyboard.press("ArrowRight")
+    moved = np.array(page.evaluate("deepfls.x()"))
+    step = np.ptp(model.input_range_, axis=0) / 1000
+    assert (np.abs(moved - start - step) <= 1.01 * step).all()
+    assert (moved > start).all()
+    np.testing.assert_allclose(page.evaluate(OUTPUTS, [moved.tolist()])[0][0][2], model.predict([moved])[0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("width", [360, 800, 1400])
 def test_page_fits_its_window(open_page: OpenPage, width: int) -> None:
     page = open_page(regressor("km"), X, Y, width=width).page

@@ -67,7 +67,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
 def _rounded(value: float, low: float, high: float) -> float:
     """A starting value with no more decimals than a thousandth of the range needs."""
     decimals = max(0, math.ceil(-math.log10((high - low) / 1000)))
-    return round(value, min(decimals, 15))
+    return round(value, decimals)
 
 
 def _output_spans(estimator: FLSEstimator, s: Snapshot) -> tuple[Array, Array]:

@@ -45,6 +45,7 @@ function number(value, digits = 5) {
 
 // A number with fixed decimals, so that a column of them lines up; small ones do not shrink to nothing.
 function fixed(value, decimals) {
+  if (decimals > 8) return number(value);
   const text = value.toFixed(decimals);
   return Math.abs(value) >= 1e9 || (value !== 0 && Number(text) === 0) ? number(value, 3) : text.replace("-", "−");
 }
@@ -63,7 +64,7 @@ function percent(share) {
 
 // As many decimals as a thousandth of the range needs.
 function decimalsFor(low, high) {
-  return Math.min(Math.max(0, Math.ceil(-Math.log10((high - low) / 1000 || 1))), 15);
+  return Math.min(Math.max(0, Math.ceil(-Math.log10((high - low) / 1000 || 1))), 100);
 }
 
 function ticks(low, high, count) {

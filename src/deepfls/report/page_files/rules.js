@@ -208,13 +208,13 @@ class RulePanel {
         up = Math.exp(app.now.logUpper[row.p]),
         says = app.now.says[row.p * K + k],
         w = app.weights.crisp[row.p];
-      row.lower.style.width = `${100 * low}%`;
-      row.upper.style.width = `${100 * up}%`;
+      row.lower.style.transform = `scaleX(${low})`;
+      row.upper.style.transform = `scaleX(${up})`;
       const small = (f) => (f > 0 && f < 0.0005 ? "<0.001" : f.toFixed(3));
       write(row.firing, app.system.interval ? `${small(low)} – ${small(up)}` : small(up));
       write(row.says, app.figure(says, k));
       write(row.adds, app.figure(w * says, k));
-      row.weight.style.width = `${(100 * w) / most}%`;
+      row.weight.style.transform = `scaleX(${w / most})`;
       row.root.classList.toggle("idle", w < 0.001);
     }
     write(this.total, `${plural(app.system.P, "rule")} together: ${app.figure(app.now.outputs[k].y, k)}`);
