@@ -73,9 +73,9 @@ def main() -> None:
     if arguments.markdown:
         intro = (
             "## Accuracy of exported C\n\nWritten by `python benchmarks/c_accuracy.py --markdown RESULTS.md`: "
-            f"{arguments.systems} random systems of every kind, {arguments.rows:,} inputs each, uniform over a box as "
-            "wide as the data or wider; C in float32 against Python in float64, relative to the output, or to its spread "
-            "where it is near zero; the worst of crisp output and both ends."
+            f"{arguments.systems} random systems of every kind, {arguments.rows:,} inputs each, uniform over a box as wide "
+            "as the data or wider; C in float32 against Python in float64, relative to the output, or to its spread where "
+            "it is near zero; the worst of crisp output and both ends."
         )
         write_section(arguments.markdown, "c-accuracy", f"{intro}\n\n{text}\n\n{hardware()}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -152,10 +153,10 @@ def test_header_compiles_as_cpp_and_in_two_files(number: str, tmp_path: Path) ->
     )
     subprocess.run(["gcc", *WARNINGS, "main.c", "other.c", "-o", "program", "-lm"], cwd=tmp_path, check=True)
     subprocess.run([tmp_path / "program"], check=True)
-    strict = ["-std=c++11", *WARNINGS[1:], "-fsyntax-only", "-DPLANT_WITH_FLOAT", "-x", "c++", "plant.h"]
-    done = subprocess.run(["g++", *strict], cwd=tmp_path, capture_output=True, text=True)
-    # A header alone is what g++ calls the main file.
-    assert done.returncode == 0 or "pragma once" in done.stderr, done.stderr
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed: only C was compiled")
+    (tmp_path / "main.cpp").write_text('#define PLANT_WITH_FLOAT\n#include "plant.h"\n')
+    subprocess.run(["g++", "-std=c++11", *WARNINGS[1:], "-fsyntax-only", "main.cpp"], cwd=tmp_path, check=True)
 
 
 def test_margin_widens_the_interval(tmp_path: Path) -> None:

@@ -106,3 +106,12 @@ def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, Snapshot]) -> Non
     run = embedded.emulate(c_header(systems["it2"], prefix="plant").text, x, 1)
     assert np.isnan(run.y[0]).all()
     assert np.isfinite(run.y[1:]).all()
+
+
+def test_emulator_counts_instructions() -> None:
+    # 1,000 turns of two instructions, and the few around them.
+    loop = 'int n = 1000; __asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(n)); y[0] = x[0];'
+    header = f"static inline void plant_predict(const float x[1], float y[1]) {{ {loop} }}\n"
+    run = embedded.emulate(header, np.ones((3, 1), dtype=np.float32), 1)
+    assert np.abs(run.instructions - 2_000).max() < 10
+    assert run.stack <= 16
