@@ -208,6 +208,11 @@ def test_file_stays_readable_in_one_sitting(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 420
 
 
+def test_one_file_names_the_engine_of_many_processes() -> None:
+    naming = [path.name for path in FILES if "torch.distributed" in path.read_text(encoding="utf-8")]
+    assert naming == ["distributed.py"]
+
+
 def test_functional_floor_holds_no_modules() -> None:
     for path in (PACKAGE / "functional").glob("*.py"):
         source = path.read_text(encoding="utf-8")

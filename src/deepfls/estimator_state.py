@@ -26,12 +26,12 @@ _SUMMARY = ("input_range", "rule_shares", "initial_sets")
 
 def of(estimator: Any) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and arrays of a fitted estimator."""
-    settings = {name: _plain(value) for name, value in estimator.get_params(deep=False).items() if _is_plain(value)}
+    settings = {name: plain_value(value) for name, value in estimator.get_params(deep=False).items() if is_plain(value)}
     names = getattr(estimator, "feature_names_in_", None)
     description: dict[str, Any] = {
         "class": type(estimator).__name__,
         "settings": settings,
-        "structure": _plain(estimator._structure_),
+        "structure": plain_value(estimator._structure_),
         "tnorm": estimator.system_.tnorm,
         # JSON has no word for a loss that is not finite.
         "history": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in estimator.history_],
@@ -152,19 +152,19 @@ def _shaped(arrays: dict[str, Array], name: str, shape: tuple[int, ...]) -> Arra
     return arrays[name]
 
 
-def _is_plain(value: Any) -> bool:
+def is_plain(value: Any) -> bool:
     """Whether a setting can stand in a model file; a callable or a generator cannot, and is left out."""
     if isinstance(value, Mapping):
-        return all(isinstance(key, str) and _is_plain(v) for key, v in value.items())
+        return all(isinstance(key, str) and is_plain(v) for key, v in value.items())
     if isinstance(value, (list, tuple)):
-        return all(map(_is_plain, value))
+        return all(map(is_plain, value))
     return value is None or isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating))
 
 
-def _plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """The same value in types that JSON has."""
     if isinstance(value, Mapping):
-        return {key: _plain(v) for key, v in value.items()}
+        return {key: plain_value(v) for key, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [plain_value(v) for v in value]
     return value.item() if isinstance(value, np.generic) else value

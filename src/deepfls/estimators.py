@@ -28,6 +28,8 @@ from deepfls.model_file import ModelFileError, read_model
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.checkpoint import Checkpoints
 
+CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
+
 _SETTINGS = """
     Parameters
     ----------
@@ -143,7 +145,12 @@ class FLSRegressor(RegressorMixin, PredictsIntervals, FLSEstimator):  # type: ig
     _CALIBRATIONS = ("cqr", "split")
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: Checkpoints | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoints: CheckpointsOrPath | None = None,
     ) -> FLSRegressor:
         """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs), or from a source of both.
 
@@ -154,8 +161,8 @@ class FLSRegressor(RegressorMixin, PredictsIntervals, FLSEstimator):  # type: ig
         y : array or frame, shape (rows,) or (rows, outputs)
             None beside a source, which names its targets and weights itself.
         sample_weight : array, shape (rows,), optional
-        checkpoints : Checkpoints, optional
-            How a run on a source keeps its state, to go on after it was stopped.
+        checkpoints : Checkpoints or path, optional
+            How, or in which folder, a run on a source keeps its state, to go on after it was stopped.
 
         Returns
         -------
@@ -271,7 +278,12 @@ class FLSClassifier(ClassifierMixin, PredictsSets, FLSEstimator):  # type: ignor
         super().__init__(**given)
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: Checkpoints | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        checkpoints: CheckpointsOrPath | None = None,
     ) -> FLSClassifier:
         """Learn from rows X (rows, features) and classes y (rows,), or from a source of both.
 
@@ -282,8 +294,8 @@ class FLSClassifier(ClassifierMixin, PredictsSets, FLSEstimator):  # type: ignor
         y : array, shape (rows,)
             Classes: text, integers or booleans. None beside a source, which names its target itself.
         sample_weight : array, shape (rows,), optional
-        checkpoints : Checkpoints, optional
-            How a run on a source keeps its state, to go on after it was stopped.
+        checkpoints : Checkpoints or path, optional
+            How, or in which folder, a run on a source keeps its state, to go on after it was stopped.
 
         Returns
         -------

@@ -249,10 +249,12 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
             self.calibration_ = intervals.calibrate(self, samples.x, samples.y, calibrating)
         self.__dict__.pop("table_", None)  # of an earlier fit to a table
 
-    def _fit_source(self, source: Any, checkpoints: Checkpoints | None, *, classes: bool = False) -> Any:
+    def _fit_source(self, source: Any, checkpoints: Any, *, classes: bool = False) -> Any:
         """Train on a source of rows that need not fit into memory."""
         from deepfls.stream_fit import fit_source  # here: it needs pyarrow, which arrays do without
 
+        if isinstance(checkpoints, (str, os.PathLike)):
+            checkpoints = Checkpoints(checkpoints)
         fitted = fit_source(self, source, classes=classes, checkpoints=checkpoints)
         self.n_features_in_ = len(source.layout.features)
         self.feature_names_in_ = np.array(source.layout.input_names, dtype=object)

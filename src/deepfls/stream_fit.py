@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,8 +148,10 @@ def _settings(estimator: Any, source: ParquetSource) -> dict[str, Any]:
     found: dict[str, Any] = {"class": type(estimator).__name__}
     for name, value in estimator.get_params(deep=False).items():
         if name not in _FREE:
-            plain = estimator_state._is_plain(value)
-            found[name] = estimator_state._plain(value) if plain else getattr(value, "__qualname__", type(value).__name__)
+            plain = estimator_state.is_plain(value)
+            found[name] = (
+                estimator_state.plain_value(value) if plain else getattr(value, "__qualname__", type(value).__name__)
+            )
     seed = estimator.random_state
     found["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
     return {**found, **source.fingerprint()}
@@ -170,11 +172,7 @@ def _started(
         share = min(estimator.validation_fraction, HELD_OUT_ROWS / source.files.n_rows)
     with group.together():
         summary = summarized(source, classes=classes, seed=seed, held_out_share=share, group=group, bar=estimator.verbose)
-    parts = [unpacked(content, _NOWHERE) for content in group.gathered_bytes(packed(*summary.state()))]
-    if group.size > 1:
-        summary = Summary.empty(source.n_groups, len(summary.lowest), len(summary.y.mean), weighted=summary.weighted)
-        for part in parts:
-            summary.merge_state(*part)
+    summary = _joined(summary, source, group)
     if summary.n_rows == 0:
         raise ValueError(f"{source.files.label} must have rows to learn from, got none without a missing value.")
     start, sample = _start_of(estimator, source, summary, seed, share)
@@ -191,8 +189,18 @@ def _started(
     return start, system, config
 
 
-# Where content comes from that was never in a file.
-_NOWHERE: Any = os.devnull
+def _joined(summary: Summary, source: ParquetSource, group: Group) -> Summary:
+    """What all processes found, in each of them."""
+    if group.size == 1:
+        return summary
+    # First the keys alone: they tell which rows are in the joint sample, and only those travel.
+    keys = [np.frombuffer(content) for content in group.gathered_bytes(summary.sample.keys.tobytes())]
+    others = [part for rank, part in enumerate(keys) if rank != group.rank]
+    summary.sample.trim(np.concatenate(others))
+    joined = Summary.empty(source.n_groups, len(summary.lowest), len(summary.y.mean), weighted=summary.weighted)
+    for content in group.gathered_bytes(packed(*summary.state())):
+        joined.merge_state(*unpacked(content, Path("summary of a process")))
+    return joined
 
 
 def summarized(

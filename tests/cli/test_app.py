@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import signal
@@ -149,7 +150,14 @@ def test_interrupt_in_a_terminal_saves_the_model(folder: Path) -> None:
         "--out",
         "m.fls",
     )
-    running = subprocess.Popen([sys.executable, "-m", "deepfls", *arguments], stdin=child, stdout=child, stderr=child)
+    running = subprocess.Popen(
+        [sys.executable, "-m", "deepfls", *arguments],
+        stdin=child,
+        stdout=child,
+        stderr=child,
+        # A shell lets what it runs in the background ignore Ctrl-C, and so would this child.
+        preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
     os.close(child)
     shown = b""
     try:

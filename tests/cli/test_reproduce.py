@@ -127,7 +127,9 @@ def test_demo_writes_models_and_pictures(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     assert names == {
-        "learning_curve.png", "map.png", "memberships.png", "predictions.png", "turbidity_it2.fls", "turbidity_t1.fls",
+        "intervals.png", "learning_curve.png", "map.png", "memberships.png", "predictions.png", "turbidity_it2.fls",
+        "turbidity_t1.fls",
     }  # fmt: skip
     assert load(tmp_path / "demo" / "turbidity_it2.fls").n_rules == 3
     assert "gradient boosting" in done.stdout
+    assert "covered" in done.stdout

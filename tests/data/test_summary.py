@@ -87,3 +87,17 @@ def test_reservoir_keeps_the_smallest_keys_however_rows_arrive(sizes: list[int],
     expected = np.argsort(keys)[:size]
     assert np.array_equal(found.rows[:, 0], expected)
     assert np.array_equal(found.keys, keys[expected])
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 40), min_size=2, max_size=5), st.integers(1, 30), st.integers(0, 2**31))
+def test_reservoirs_trimmed_by_each_others_keys_hold_the_joint_sample_and_no_more(
+    sizes: list[int], size: int, seed: int
+) -> None:
+    keys = np.random.default_rng(seed).permutation(sum(sizes)) / 1000.0
+    parts = [Reservoir(size, 1).update(k, k[:, None]) for k in np.split(keys, np.cumsum(sizes)[:-1])]
+    all_keys = [part.keys for part in parts]
+    for place, part in enumerate(parts):
+        part.trim(np.concatenate([other for rank, other in enumerate(all_keys) if rank != place]))
+    kept = np.concatenate([part.rows[:, 0] for part in parts])
+    assert np.array_equal(np.sort(kept), np.sort(keys)[:size])

@@ -10,6 +10,7 @@ import torch
 
 from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
+from deepfls.data.tables import TableError
 from deepfls.data.windows import plan_epoch
 from deepfls.train.batches import Preparation, StreamBatches
 from deepfls.train.distributed import Group
@@ -136,3 +137,12 @@ def test_memory_batches_go_on_from_any_step(step: int) -> None:
     rest = [b.rows.x for b in batches.epoch(torch.Generator().manual_seed(0), step)]
     assert len(whole) == 5
     assert all(torch.equal(a, b) for a, b in zip(rest, whole[step:], strict=True))
+
+
+def test_row_group_that_loses_rows_while_in_use_is_told(source: ParquetSource) -> None:
+    with opened(source) as batches:
+        batches._counts = batches._counts + 1
+        with pytest.raises(
+            TableError, match=r"^Row group \d of '.*\.parquet' must keep its \d\d rows while in use, got \d\d\.$"
+        ):
+            next(batches.epoch(torch.Generator().manual_seed(0), 0))

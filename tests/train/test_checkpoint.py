@@ -98,6 +98,20 @@ def test_several_stops_in_one_run(path: Path, tmp_path: Path) -> None:
     assert_same_bits(resumed(path, tmp_path / "run"), undisturbed(path))
 
 
+def test_run_ended_by_ctrl_c_is_usable_and_goes_on(path: Path, tmp_path: Path) -> None:
+    model = FLSRegressor(**{**SETTINGS, "loss": StoppingLoss(17, KeyboardInterrupt)})
+    with pytest.warns(UserWarning, match=r"^Training was interrupted in epoch 2 of 3; the parameters reached are kept\.$"):
+        model.fit(regression(path), checkpoints=Checkpoints(tmp_path / "run", every=5))
+    assert model.stopped_by_ == "interrupt"
+    assert steps(tmp_path / "run") == [10, 15]
+    assert_same_bits(resumed(path, tmp_path / "run"), undisturbed(path))
+
+
+def test_folder_alone_is_enough(path: Path, tmp_path: Path) -> None:
+    FLSRegressor(**SETTINGS).fit(regression(path), checkpoints=tmp_path / "run")
+    assert steps(tmp_path / "run") == [36]
+
+
 def test_resume_begins_where_there_is_no_checkpoint_yet(path: Path, tmp_path: Path) -> None:
     assert_same_bits(resumed(path, tmp_path / "new" / "run"), undisturbed(path))
 

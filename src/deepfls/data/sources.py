@@ -110,7 +110,7 @@ class ParquetSource:
     >>> pq.write_table(pa.table({"x": x, "y": np.sin(x)}), f"{folder}/rows.parquet", row_group_size=50)
     >>> source = ParquetSource(f"{folder}/*.parquet", target="y")
     >>> model = FLSRegressor(n_rules=5, epochs=30, random_state=0).fit(source)
-    >>> bool(abs(model.predict([[1.5]])[0] - 0.997) < 0.05)
+    >>> bool(abs(model.predict(pa.table({"x": [1.5]}))[0] - 0.997) < 0.05)
     True
     """
 

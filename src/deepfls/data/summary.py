@@ -45,10 +45,10 @@ class Reservoir:
         self._keys: Array = np.zeros(0)
         self._rows: Array = np.zeros((0, n_columns))
         self._pending: list[tuple[Array, Array]] = []
-        self._limit = np.inf
+        self.limit = np.inf
 
     def update(self, keys: Array, rows: Array) -> Reservoir:
-        low = keys < self._limit
+        low = keys < self.limit
         if low.any():
             self._pending.append((keys[low], rows[low]))
             if sum(len(k) for k, _ in self._pending) >= max(self.size // 4, 1):
@@ -58,6 +58,15 @@ class Reservoir:
     def merge(self, other: Reservoir) -> Reservoir:
         return self.update(other.keys, other.rows)
 
+    def trim(self, others: Array) -> Reservoir:
+        """Leave out the rows that the keys of other reservoirs, and one's own, keep out of the joint sample."""
+        keys = np.concatenate([self.keys, others])
+        if len(keys) > self.size:
+            limit = np.partition(keys, self.size - 1)[self.size - 1]
+            kept = self._keys <= limit
+            self._keys, self._rows = self._keys[kept], self._rows[kept]
+        return self
+
     def _settle(self) -> None:
         if self._pending:
             keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
@@ -65,7 +74,7 @@ class Reservoir:
             self._pending = []
             order = np.argsort(keys, kind="stable")[: self.size]
             self._keys, self._rows = keys[order], rows[order]
-            self._limit = float(self._keys[-1]) if len(self._keys) == self.size else np.inf
+            self.limit = float(self._keys[-1]) if len(self._keys) == self.size else np.inf
 
     @property
     def keys(self) -> Array:
@@ -143,7 +152,7 @@ class Summary:
         self.lowest = np.minimum(self.lowest, x.min(axis=0))
         self.highest = np.maximum(self.highest, x.max(axis=0))
         keys = uniform(seed, rows)
-        low = keys < self.sample._limit
+        low = keys < self.sample.limit
         self.sample.update(keys[low], np.concatenate([column[low] for column in columns], axis=1))
 
     def _numbered(self, labels: Array) -> Array:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from deepfls.data.scaling import Scaling
-from deepfls.explain.weights import rule_weights
+from deepfls.explain.weights import weights_of
 from deepfls.nn.constraints import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.snapshot import Array, Snapshot
@@ -60,14 +60,44 @@ def merged(s: Snapshot, first: int, second: int, shares: Array) -> Snapshot:
     return kept(replace(s, **fields), [rule for rule in range(s.n_rules) if rule != second])
 
 
-def refitted(s: Snapshot, x: Array, targets: Array) -> Snapshot:
+class Fired(NamedTuple):
+    """Log-firing, each (rows, rules), and consequents (rows, rules, outputs) of a system on the same rows.
+
+    Kept beside a system while rules go, because a rule that stays fires as before.
+    """
+
+    log_lower: Array
+    log_upper: Array
+    says: Array
+
+    @classmethod
+    def of(cls, s: Snapshot, x: Array) -> Fired:
+        return cls(*s.firing(x), s.rule_outputs(x))
+
+    def rows(self, count: int) -> Fired:
+        """The first rows alone."""
+        return Fired(*(part[:count] for part in self))
+
+    def kept(self, rules: list[int]) -> Fired:
+        return Fired(*(np.ascontiguousarray(part[:, rules]) for part in self))
+
+    def merged(self, s: Snapshot, x: Array, first: int, second: int) -> Fired:
+        """After :func:`merged` gave ``s``: the column of the new rule is computed, the others stay."""
+        left = self.kept([rule for rule in range(self.says.shape[1]) if rule != second])
+        place = first if first < second else first - 1
+        for part, column in zip(left, Fired.of(kept(s, [place]), x), strict=True):
+            part[:, place] = column[:, 0]
+        return left
+
+
+def refitted(s: Snapshot, x: Array, fired: Fired, targets: Array) -> Snapshot:
     """The system with consequents that fit the targets (rows, outputs) best, the weights of the rules held.
 
     The weights are the derivatives of the output by the consequents, also at the ends of a type-reduced set (envelope
     theorem), so this is a Gauss-Newton step.
     """
-    weights = rule_weights(s, x).crisp
-    residual = targets - np.einsum("npk,npk->nk", weights, s.rule_outputs(x))
+    weights = weights_of(s, *fired).crisp
+    residual = targets - np.einsum("npk,npk->nk", weights, fired.says)
     linear = s.order == 1 and s.n_rules * (s.n_features + 1) <= _UNKNOWNS
     columns = np.concatenate([np.ones((len(x), 1)), x], axis=1) if linear else np.ones((len(x), 1))
     intercepts, slopes = s.intercepts.copy(), s.slopes.copy()

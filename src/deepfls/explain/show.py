@@ -1,4 +1,7 @@
-"""Explanations as text, plain values and HTML."""
+"""Explanations as text, plain values and HTML.
+
+An explanation is ``Any`` here: this file lies below those that make them and call it.
+"""
 
 from __future__ import annotations
 

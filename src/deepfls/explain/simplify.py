@@ -10,16 +10,18 @@ import numpy as np
 import torch
 
 from deepfls._checks import check_classes_known, check_number, check_same_length, check_targets_of
-from deepfls.explain.fewer import fill_system, kept, merged, refitted, scaled_snapshot
+from deepfls.explain.fewer import Fired, fill_system, kept, merged, refitted, scaled_snapshot
 from deepfls.learner import FLSEstimator
 from deepfls.rules.ruleset import outputs_of, shares_of
 from deepfls.snapshot import Array, Snapshot
 
 # Rows on which errors are measured and consequents fitted, and on which candidates are compared before that.
-_ROWS, _FIRST_LOOK = 20_000, 1_000
+_ROWS, _FIRST_LOOK = 10_000, 500
 _FIT_ROWS = 5_000
 # Candidates of each kind that get a first look, and those of them that are fitted and measured.
 _CANDIDATES, _SERIOUS = 16, 2
+# From twice so many rules on, one in so many goes at once.
+_AT_ONCE = 20
 
 
 class Step(NamedTuple):
@@ -93,18 +95,27 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
     rows = np.random.default_rng(0).permutation(len(x))[:_ROWS]
     z = estimator.x_scaling_.apply(x[rows])
     task = _Task.of(estimator, s, z, y[rows])
-    numbers = [str(rule + 1) for rule in range(s.n_rules)]
-    before = task.error(s)
+    state = _State(s, Fired.of(s, z), [str(rule + 1) for rule in range(s.n_rules)])
+    before = task.error(s, state.fired)
+    # A trace above, so that a step that changes nothing is never refused by a rounding.
+    allowed = before * (1.0 + tolerance) + 1e-12
     steps: list[Step] = []
-    while s.n_rules > 1:
-        found = _best_step(s, z, task, numbers)
-        # A trace above, so that a step that changes nothing is never refused by a rounding.
-        if found is None or not found.error <= before * (1.0 + tolerance) + 1e-12:
-            break
-        s, numbers = found.snapshot, found.numbers
-        steps.append(found.step)
+    at_once = _AT_ONCE
+    while state.snapshot.n_rules > 1:
+        # Of very many rules some go at once, as long as that is cheap: one by one would take the square of their number.
+        count = state.snapshot.n_rules // at_once
+        found = _best_step(state, z, task) if count < 2 else _pruned_at_once(state, z, task, min(count, _CANDIDATES))
+        if found.error > allowed or not np.isfinite(found.error):
+            if count < 2:
+                break
+            at_once *= 2
+            continue
+        state = found.state
+        steps += found.steps
+    s = state.snapshot
     fewer = _estimator_with(estimator, s, x)
-    after = task.error(scaled_snapshot(fewer))
+    simpler = scaled_snapshot(fewer)
+    after = task.error(simpler, Fired.of(simpler, z))
     report = SimplifyReport(
         estimator.system_.n_rules,
         s.n_rules,
@@ -139,54 +150,96 @@ class _Task(NamedTuple):
         unit = float(estimator.y_scaling_.scale[0]) if single else 1.0
         return cls("RMSE" if single else "RMSE in standard deviations of the targets", unit, truth, truth, z, False)
 
-    def error(self, s: Snapshot, rows: slice = slice(None)) -> float:
-        return self.error_of(outputs_of(s, self.z[rows]), rows)
-
-    def error_of(self, outputs: Array, rows: slice) -> float:
+    def error(self, s: Snapshot, fired: Fired) -> float:
+        """On the rows that fired: all, or the first of them."""
+        outputs = s.reduced(*fired).y
         if self.classifies:
             odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             outputs = odds / odds.sum(axis=1, keepdims=True)
-        return float(np.sqrt(np.mean(np.square(outputs - self.truth[rows]))))
+        return float(np.sqrt(np.mean(np.square(outputs - self.truth[: len(outputs)]))))
+
+
+class _State(NamedTuple):
+    """A system on its way, how it fires on the rows, and the numbers that its rules had in the original."""
+
+    snapshot: Snapshot
+    fired: Fired
+    numbers: list[str]
+
+    def pruned(self, rules: list[int]) -> _State:
+        left = [rule for rule in range(self.snapshot.n_rules) if rule not in rules]
+        return _State(kept(self.snapshot, left), self.fired.kept(left), [self.numbers[rule] for rule in left])
+
+    def joined(self, first: int, second: int, shares: Array, z: Array) -> _State:
+        s = merged(self.snapshot, first, second, shares)
+        numbers = list(self.numbers)
+        numbers[first] = f"{numbers[first]}+{numbers[second]}"
+        del numbers[second]
+        return _State(s, self.fired.merged(s, z, first, second), numbers)
+
+    def look(self) -> _State:
+        """The same on some rows."""
+        return self._replace(fired=self.fired.rows(_FIRST_LOOK))
+
+    def fitted(self, z: Array, task: _Task) -> tuple[float, _State]:
+        """Error and state, with the consequents fitted again if that lowers the error."""
+        fit = refitted(self.snapshot, z[:_FIT_ROWS], self.fired.rows(_FIT_ROWS), task.aim[:_FIT_ROWS])
+        again = self._replace(snapshot=fit, fired=self.fired._replace(says=fit.rule_outputs(z)))
+        errors = task.error(self.snapshot, self.fired), task.error(fit, again.fired)
+        return (errors[1], again) if errors[1] < errors[0] else (errors[0], self)
 
 
 class _Found(NamedTuple):
     error: float
-    snapshot: Snapshot
-    numbers: list[str]
-    step: Step
+    state: _State
+    steps: list[Step]
 
 
-def _best_step(s: Snapshot, z: Array, task: _Task, numbers: list[str]) -> _Found | None:
+def _best_step(state: _State, z: Array, task: _Task) -> _Found:
     """The step that costs least, of a few that a first look on some rows singled out."""
-    look = slice(0, _FIRST_LOOK)
-    shares = shares_of(s, z[look])
-    pruned = [
-        ((p,), kept(s, [q for q in range(s.n_rules) if q != p]))
-        for p in np.argsort(shares, kind="stable")[:_CANDIDATES].tolist()
-    ]
-    joined = [((p, q), merged(s, p, q, shares)) for p, q in _closest_pairs(s, z[look])]
-    best: _Found | None = None
-    for group in (pruned, joined):
-        group.sort(key=lambda candidate: task.error(candidate[1], look))
-        for rules, fewer in group[:_SERIOUS]:
-            fit = refitted(fewer, z[:_FIT_ROWS], task.aim[:_FIT_ROWS])
-            error, chosen = min(((task.error(one), place, one) for place, one in enumerate((fewer, fit))))[::2]
-            if best is None or error < best.error:
-                names = tuple(numbers[rule] for rule in rules)
-                left = [name for rule, name in enumerate(numbers) if rule != rules[-1]]
-                if len(rules) == 2:
-                    left[rules[0]] = "+".join(names)
-                best = _Found(error, chosen, left, Step("merge" if len(rules) == 2 else "prune", names, error))
-    return best
+    look = state.look()
+    shares = _shares(look.fired)
+    rules = np.argsort(shares, kind="stable")[:_CANDIDATES].tolist()
+    groups: list[list[tuple[int, ...]]] = [[(p,) for p in rules], list(_closest_pairs(look.fired))]
+
+    def changed(now: _State, chosen: tuple[int, ...], rows: Array) -> _State:
+        return now.pruned([chosen[0]]) if len(chosen) == 1 else now.joined(chosen[0], chosen[1], shares, rows)
+
+    def first_error(chosen: tuple[int, ...]) -> float:
+        tried = changed(look, chosen, z[:_FIRST_LOOK])
+        return task.error(tried.snapshot, tried.fired)
+
+    found = []
+    for group in groups:
+        for chosen in sorted(group, key=first_error)[:_SERIOUS]:
+            error, fewer = changed(state, chosen, z).fitted(z, task)
+            names = tuple(state.numbers[rule] for rule in chosen)
+            found.append(_Found(error, fewer, [Step("merge" if len(chosen) == 2 else "prune", names, error)]))
+    return min(found, key=lambda one: one.error)
 
 
-def _closest_pairs(s: Snapshot, z: Array) -> list[tuple[int, int]]:
+def _pruned_at_once(state: _State, z: Array, task: _Task, count: int) -> _Found:
+    """Without the rules that fire least."""
+    rules = np.argsort(_shares(state.look().fired), kind="stable")[:count].tolist()
+    error, fewer = state.pruned(rules).fitted(z, task)
+    return _Found(error, fewer, [Step("prune", (state.numbers[rule],), error) for rule in rules])
+
+
+def _shares(fired: Fired) -> Array:
+    return np.asarray(_normalized(fired).mean(axis=0))
+
+
+def _normalized(fired: Fired) -> Array:
+    peak = fired.log_upper.max(axis=1, keepdims=True)
+    firing = np.exp(fired.log_lower - peak) + np.exp(fired.log_upper - peak)
+    return np.asarray(firing / firing.sum(axis=1, keepdims=True))
+
+
+def _closest_pairs(fired: Fired) -> list[tuple[int, int]]:
     """Pairs of rules by their overlap, the share of their common firing, the closest first."""
-    _, log_upper = s.firing(z)
-    firing = np.exp(log_upper - log_upper.max(axis=1, keepdims=True))
-    firing /= firing.sum(axis=1, keepdims=True)
+    firing = _normalized(fired)
     overlaps = []
-    for p in range(s.n_rules - 1):
+    for p in range(firing.shape[1] - 1):
         common, either = (
             combined(firing[:, p : p + 1], firing[:, p + 1 :]).sum(axis=0) for combined in (np.minimum, np.maximum)
         )

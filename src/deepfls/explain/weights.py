@@ -40,8 +40,11 @@ class RuleWeights(NamedTuple):
 
 def rule_weights(snapshot: Snapshot, x: Array) -> RuleWeights:
     """Weights of the rules for rows x (rows, features) in the units of the data."""
-    log_lower, log_upper = snapshot.firing(x)
-    consequents = snapshot.rule_outputs(x)
+    return weights_of(snapshot, *snapshot.firing(x), snapshot.rule_outputs(x))
+
+
+def weights_of(snapshot: Snapshot, log_lower: Array, log_upper: Array, consequents: Array) -> RuleWeights:
+    """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
     peak = log_upper.max(axis=1, keepdims=True)
     lower, upper = (np.exp(np.maximum(log - peak, _FLOOR))[:, :, np.newaxis] for log in (log_lower, log_upper))
     if snapshot.kind == "t1":

@@ -89,11 +89,10 @@ def system_line(s: Snapshot) -> str:
     """One sentence on the system."""
     kind = "Type-1" if s.kind == "t1" else "Interval Type-2"
 
-    def plural(count: int, word: str) -> str:
-        return f"{count:,} {word}{'s' * (count != 1)}"
+    def plural(count: int, word: str, ending: str = "s") -> str:
+        return f"{count:,} {word}{ending * (count != 1)}"
 
-    what = plural(s.n_outputs, "output" if s.classes is None else "class")
-    what = what.replace("classs", "classes")
+    what = plural(s.n_outputs, "output") if s.classes is None else plural(s.n_outputs, "class", "es")
     return f"{kind} system: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {what}."
 
 

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deepfls.data.parquet import quoted_file
 from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource, SourceRows
+from deepfls.data.tables import TableError
 from deepfls.data.windows import Window, plan_epoch
 from deepfls.train.distributed import Group
 from deepfls.train.rows import Batch, Rows
@@ -168,9 +170,12 @@ class StreamBatches:
         places = window.places()
         own = [places[bounds[k] : bounds[k + 1]] for k in np.flatnonzero(mine)]
         together = np.concatenate(own) if own else np.zeros(0, dtype=np.int64)
-        order = np.argsort(together, kind="stable") if self._group.size > 1 else None
-        # Where each of the rows, as they are read, goes.
-        goes = together if order is None else _inverse(order)
+        # Places in the window that are this process's, and where among them each row goes as it is read.
+        placed, goes = np.arange(len(together)), together
+        if self._group.size > 1:
+            taken = np.zeros(window.n_rows, dtype=bool)
+            taken[together] = True
+            placed, goes = np.flatnonzero(taken), (np.cumsum(taken) - 1)[together]
         packed = self._prepared.empty(len(together))
         whole_rows = np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))
         records = packed.view(whole_rows)[:, 0]  # a row is moved at once, not number by number
@@ -180,18 +185,13 @@ class StreamBatches:
                 break  # nobody waits for this window any more
             part = self._source.read(int(window.groups[k]), classes=self._prepared.classes is not None)
             if len(part.x) != window.sizes[k]:
-                raise ValueError(f"row group {int(window.groups[k])} must keep its rows while it is in use.")
+                group = self._source.files.groups[int(window.groups[k])]
+                place = f"Row group {group.group} of {quoted_file(self._source.files.files[group.file])}"
+                raise TableError(f"{place} must keep its {window.sizes[k]:,} rows while in use, got {len(part.x):,}.")
             rows = self._prepared.packed(part)
             records[goes[first : first + len(rows)]] = rows.view(whole_rows)[:, 0]
             first += len(rows)
-        placed = np.sort(together) if order is not None else np.arange(len(together))
         return _Loaded(torch.from_numpy(packed).to(self._prepared.device), placed)
-
-
-def _inverse(order: Array) -> Array:
-    inverse = np.empty_like(order)
-    inverse[order] = np.arange(len(order))
-    return inverse
 
 
 def _draw(generator: torch.Generator) -> int:

@@ -129,7 +129,16 @@ def process_group() -> Iterator[Group]:
     if started_processes() == 1:
         yield Group()
         return
-    distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+    backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
+    if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
+        # torchrun keeps one store through restarts, with the addresses of processes that are gone: each try needs its own
+        # keys. On several machines the counts of restarts may differ, so there nothing but the store tells the tries apart.
+        store, rank, size = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]  # torch does not list it
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = distributed.PrefixStore(f"deepfls-attempt-{attempt}", store)  # type: ignore[attr-defined]  # nor this
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
+    else:
+        distributed.init_process_group(backend)
     try:
         group = Group(distributed.get_rank(), distributed.get_world_size())
         yield group
