@@ -45,6 +45,11 @@ def test_operations_are_whole_and_include_the_optimiser_and_the_decay(kind: str)
     assert not any(name.startswith("profiler") for name in found)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_small_step_issues_no_more_operations_than_its_target(kind: str) -> None:
+    assert sum(counts(kind).values()) <= operations.TARGETS[kind].limit, counts(kind)
+
+
 def test_operations_notice_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = operations.new_system("t1", operations.WORK).__class__.forward
     before = sum(counts("t1").values())

@@ -57,7 +57,13 @@ def test_environment_is_found_again_but_tried_again_where_a_peer_failed(
     first = len(commands)
     peers.install(lambda text: None)
     assert len(commands) == 2 * first
-    monkeypatch.setattr(peers, "_run", lambda command: commands.append(command) or Path(command[-1]).mkdir(exist_ok=True))
+
+    def run(command: list[str]) -> None:
+        commands.append(command)
+        if "venv" in command:
+            Path(command[-1]).mkdir()
+
+    monkeypatch.setattr(peers, "_run", run)
     assert peers.install(lambda text: None)[1] == {}
     before = len(commands)
     assert peers.install(lambda text: None)[1] == {}

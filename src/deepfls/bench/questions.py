@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib import import_module
+from types import ModuleType
 
+from deepfls.bench import fkm, limit, memory, operations, peers, prediction, steps, threads
 from deepfls.bench.rows import Row
+
+_MODULES: dict[str, ModuleType] = {
+    module.__name__.rpartition(".")[2]: module
+    for module in (steps, operations, limit, fkm, prediction, threads, memory, peers)
+}
 
 
 @dataclass(frozen=True)
@@ -19,8 +25,8 @@ class Question:
 
     def measure(self, *, quick: bool = False, say: Callable[[str], None] = lambda text: None) -> Iterator[Row]:
         """Rows as they are measured; ``say`` is told of what takes long."""
-        module = import_module(f"deepfls.bench.{self.name}")
-        rows: Iterator[Row] = module.measure(quick, say) if self.name == "peers" else module.measure(quick)
+        measure = _MODULES[self.name].measure
+        rows: Iterator[Row] = measure(quick, say) if self.name == "peers" else measure(quick)
         return rows
 
 
