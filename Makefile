@@ -20,7 +20,7 @@ demo: .venv/installed
 	$(BIN)/deepfls demo
 
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # The exported C on an emulated Cortex-M. Installs Debian's compiler and emulator as root, and skips with a reason without.
 test-embedded: .venv/installed

@@ -197,7 +197,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("options", "error", "message"), BAD, ids=[str(options) for options, _, _ in BAD])
+@pytest.mark.parametrize(
+    ("options", "error", "message"), BAD, ids=[f"{place}-{list(options)}" for place, (options, _, _) in enumerate(BAD)]
+)
 def test_config_refuses_an_option(options: dict[str, object], error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         TrainConfig(**options)  # type: ignore[arg-type]
