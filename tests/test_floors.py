@@ -65,6 +65,7 @@ ORDER = [
     "train.state",
     "train.batches",
     "train.checkpoint",
+    "train.threads",
     "train.loop",
     "train",
     "doors",

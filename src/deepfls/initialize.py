@@ -22,8 +22,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CENTERS = ("kmeans", "kmeans-per-input", "grid")
 CONSEQUENTS = ("ridge", "random")
 
-# Rows that k-means looks at: more of them move no center visibly.
-_KMEANS_ROWS = 20_000
+# Of larger tables a sample of this size and this many rounds of k-means are enough for a start.
+_KMEANS_ROWS, _KMEANS_ROUNDS = 10_000, 25
 # Elements of one chunk of the design matrix, and unknowns of one linear solve, that a laptop takes in its stride.
 _CHUNK_ELEMENTS = 2**24
 _MAX_UNKNOWNS = 3_000
@@ -107,30 +107,36 @@ def start_sigmas(rows: Array, width: float) -> Array:
 
 def start_centers(rows: Array, n_rules: int, method: str, random_state: np.random.RandomState) -> Array:
     """Starting centers (rules, features) by one of :data:`CENTERS`."""
+    max_iter = 300
     if len(rows) > _KMEANS_ROWS and method != "grid":
+        max_iter = _KMEANS_ROUNDS
         rows = rows[np.sort(random_state.choice(len(rows), _KMEANS_ROWS, replace=False))]
     if method == "kmeans":
-        return _kmeans(rows, n_rules, random_state)
+        return _kmeans(rows, n_rules, random_state, max_iter)
     if method == "kmeans-per-input":
         # k-means numbers its clusters in no order, so rules combine the sets of different inputs as they come.
-        return np.concatenate([_kmeans(rows[:, [m]], n_rules, random_state) for m in range(rows.shape[1])], axis=1)
+        return np.concatenate(
+            [_kmeans(rows[:, [m]], n_rules, random_state, max_iter) for m in range(rows.shape[1])], axis=1
+        )
     return _grid(rows, n_rules, random_state)
 
 
-def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState) -> Array:
+def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, max_iter: int) -> Array:
     """Cluster centers, repeated in turn where the rows have fewer distinct values than clusters."""
     from sklearn.cluster import KMeans  # here: slow to import
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    distinct = np.unique(rows, axis=0)
-    if len(distinct) <= n_clusters:
-        return distinct[np.arange(n_clusters) % len(distinct)]
+    # One column with enough different values is enough, and far quicker to sort than whole rows.
+    if all(len(np.unique(column)) <= n_clusters for column in rows.T):
+        distinct = np.unique(rows, axis=0)
+        if len(distinct) <= n_clusters:
+            return distinct[np.arange(n_clusters) % len(distinct)]
     # One thread: several add up their sums in the order they arrive, and the same seed would not give the same bits.
     with threadpool_limits(1), warnings.catch_warnings():
         # Rows that differ by rounding only look alike to k-means: fewer clusters than asked for are fine here.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(n_clusters, n_init=1, random_state=random_state).fit(rows)
+        found = KMeans(n_clusters, n_init=1, max_iter=max_iter, random_state=random_state).fit(rows)
     return np.asarray(found.cluster_centers_, dtype=np.float64)
 
 

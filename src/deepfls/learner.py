@@ -37,8 +37,9 @@ from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train import recipe
 from deepfls.train.checkpoint import Checkpoints
 from deepfls.train.config import TrainConfig
-from deepfls.train.loop import Rows, TrainResult, threads_for, train
+from deepfls.train.loop import Rows, TrainResult, train
 from deepfls.train.progress import TrainingBar
+from deepfls.train.threads import each_in_threads, threads_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -353,11 +354,19 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
 
     def _raw_outputs(self, X: Any) -> Array:
         """Outputs of the system in scaled units, (rows, outputs), a chunk of rows at a time."""
-        x = self._scaled_x(X)
+        check_is_fitted(self, "system_")
+        x = self._validated_x(X, reset=False)
         device = self.system_.centers.device
-        with torch.no_grad():
-            parts = [self.system_(part.to(device)).cpu() for part in x.split(_PREDICTION_CHUNK)]
-        return torch.cat(parts).numpy()
+        outputs = np.empty((len(x), self.system_.n_outputs))
+
+        def fill(first: int) -> None:
+            part = slice(first, first + _PREDICTION_CHUNK)
+            with torch.no_grad():
+                y = self.system_(torch.from_numpy(self.x_scaling_.apply(x[part])).to(device))
+            outputs[part] = y.cpu().numpy()
+
+        each_in_threads(fill, range(0, len(x), _PREDICTION_CHUNK))
+        return outputs
 
     def firing_strengths(self, X: Any) -> FiringStrengths:
         """How strongly every rule fires for every row.

@@ -27,9 +27,10 @@ from deepfls.train.batches import Preparation, StreamBatches
 from deepfls.train.checkpoint import CheckpointFolder, Checkpoints, packed, unpacked
 from deepfls.train.config import TrainConfig
 from deepfls.train.distributed import Group, own_device, process_group
-from deepfls.train.loop import threads_for, train
+from deepfls.train.loop import train
 from deepfls.train.progress import ReadingBar, TrainingBar
 from deepfls.train.state import TrainResult
+from deepfls.train.threads import threads_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -10,6 +10,8 @@ import numpy as np
 
 # Largest magnitude of a number in a table.
 LARGEST = 1e150
+# Rows that are looked at together, so that no copy of a large table is made.
+_CHECKED_ROWS = 16_384
 
 
 def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
@@ -25,9 +27,10 @@ def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
 def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
     """Require finite numbers in a table (rows, columns) or a vector, naming the first offender. Reads values."""
     # Numbers whose squares overflow count as not finite: no sum over them would be.
-    bad = ~(np.abs(values) <= LARGEST)
-    if not bad.any():
+    parts = (values[first : first + _CHECKED_ROWS] for first in range(0, len(values), _CHECKED_ROWS))
+    if all((np.abs(part) <= LARGEST).all() for part in parts):
         return
+    bad = ~(np.abs(values) <= LARGEST)
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     value = values[at]
     rule = f"within ±{LARGEST:g}" if np.isfinite(value) else "finite"

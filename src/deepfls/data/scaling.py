@@ -94,4 +94,6 @@ class Scaling:
 
     def invert(self, rows: Array) -> Array:
         """Back to the units of the data."""
-        return np.asarray(rows, dtype=np.float64) * self.scale + self.shift
+        values = np.multiply(rows, self.scale, dtype=np.float64)
+        values += self.shift
+        return values

@@ -31,6 +31,9 @@ BLOCK = 2048
 # Numbers in the first array of a kernel from which a second thread pays for its start.
 _THREADED_SIZE = 100_000
 
+# Pieces of such work for each thread.
+_PIECES = 8
+
 # Log-firing further than this below a sample's largest is held there: e^-600 is far from the smallest normal number.
 LOG_FLOOR = -600.0
 # e^v = 2^k e^r with k the integer next to v / ln 2. Adding 1.5 * 2^52 leaves k in the low bits of the sum.
@@ -112,15 +115,23 @@ def array_of(tensor: Tensor) -> Array:
 
 
 def over_rows(kernel: Callable[..., Any], arrays: Sequence[Array], *options: Any) -> None:
-    """Call a kernel on arrays of equal batch, split over as many threads as torch uses where that pays."""
+    """Call a kernel on arrays of equal batch, in pieces shared by as many threads as torch uses where that pays."""
     n_rows = len(arrays[0])
     n_threads = torch.get_num_threads() if arrays[0].size >= _THREADED_SIZE else 1
     if n_threads == 1:
         kernel(*arrays, *options)
         return
-    bounds = [n_rows * i // n_threads for i in range(n_threads + 1)]
-    parts = [slice(*pair) for pair in itertools.pairwise(bounds)]
-    waiting = [_pool().submit(kernel, *(array[part] for array in arrays), *options) for part in parts[1:]]
-    kernel(*(array[parts[0]] for array in arrays), *options)
-    for result in waiting:
-        result.result()
+    # Torch's own threads spin for a while after their work and hold their cores, so another thread may get half of one, or
+    # none. Pieces taken in turn let whoever runs do more of them.
+    bounds = np.linspace(0, n_rows, _PIECES * n_threads + 1, dtype=int).tolist()
+    pieces = iter([slice(*pair) for pair in itertools.pairwise(bounds)])
+
+    def work() -> None:
+        for piece in pieces:
+            kernel(*(array[piece] for array in arrays), *options)
+
+    others = [_pool().submit(work) for _ in range(n_threads - 1)]
+    work()
+    for other in others:
+        if not other.cancel():  # one that has not begun has nothing left to do
+            other.result()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -19,11 +19,10 @@ from deepfls.train.distributed import Group
 from deepfls.train.progress import Progress
 from deepfls.train.rows import Batch, Batches, MemoryBatches, Rows
 from deepfls.train.state import Run, State, TrainResult
+from deepfls.train.threads import threads_for
 
-__all__ = ["Checkpointing", "Rows", "TrainResult", "threads_for", "train"]
+__all__ = ["Checkpointing", "Rows", "TrainResult", "train"]
 
-# Multiply-adds of the matrix products in one step of work from which a second thread pays for itself.
-_THREADED_WORK = 4_000_000
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
 
@@ -261,15 +260,3 @@ def _evaluate(system: T1FLS | IT2FLS, loss_function: LossFunction, rows: Rows, g
         loss = _mean_loss(loss_function, system, rows) if len(rows) else rows.x.new_zeros(())
         loss_sum, n_rows = group.total(torch.stack([loss.double() * len(rows), loss.new_tensor(len(rows)).double()]))
         return float(loss_sum / n_rows)
-
-
-@contextlib.contextmanager
-def threads_for(work: int) -> Iterator[None]:
-    """One thread for small work, where a second costs more than it gives; the setting from before afterwards."""
-    before = torch.get_num_threads()
-    if work < _THREADED_WORK:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
