@@ -22,8 +22,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CENTERS = ("kmeans", "kmeans-per-input", "grid")
 CONSEQUENTS = ("ridge", "random")
 
-# Of larger tables a sample of this size and this many rounds of k-means are enough for a start.
-_KMEANS_ROWS, _KMEANS_ROUNDS = 10_000, 25
+# Of tables larger than this, a sample and a few rounds of k-means are enough for a start.
+_KMEANS_ROWS, _KMEANS_SAMPLE, _KMEANS_ROUNDS = 10_000, 5_000, 25
 # Elements of one chunk of the design matrix, and unknowns of one linear solve, that a laptop takes in its stride.
 _CHUNK_ELEMENTS = 2**24
 _MAX_UNKNOWNS = 3_000
@@ -110,7 +110,8 @@ def start_centers(rows: Array, n_rules: int, method: str, random_state: np.rando
     max_iter = 300
     if len(rows) > _KMEANS_ROWS and method != "grid":
         max_iter = _KMEANS_ROUNDS
-        rows = rows[np.sort(random_state.choice(len(rows), _KMEANS_ROWS, replace=False))]
+        size = min(max(_KMEANS_SAMPLE, 2 * n_rules), len(rows))
+        rows = rows[np.sort(random_state.choice(len(rows), size, replace=False))]
     if method == "kmeans":
         return _kmeans(rows, n_rules, random_state, max_iter)
     if method == "kmeans-per-input":
