@@ -204,7 +204,7 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
         config = intervals.set_objective(self, self._config(samples.n_rows))
         held_out = None
         if self.patience is not None:
-            samples, held_out = _split(samples, self.validation_fraction, random)
+            samples, held_out = samples.split(self.validation_fraction, random)
         if continued:
             system = copy.deepcopy(self.system_).requires_grad_(True)
             x_scaling, y_scaling = self.x_scaling_, self.y_scaling_
@@ -405,15 +405,6 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
 def is_source(X: Any) -> bool:
     """Whether X is a source of rows rather than the rows themselves; asked without importing pyarrow."""
     return hasattr(X, "all_rows") and hasattr(X, "layout")
-
-
-def _split(samples: Samples, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
-    """Training and validation samples, at least one of each where there are two."""
-    n_held_out = min(max(1, round(fraction * samples.n_rows)), max(samples.n_rows - 1, 1))
-    order = random.permutation(samples.n_rows)
-    if samples.n_rows < 2:
-        return samples, samples
-    return samples.take(np.sort(order[n_held_out:])), samples.take(np.sort(order[:n_held_out]))
 
 
 def _as_rows(samples: Samples, x_scaling: Scaling, y_scaling: Scaling, device: torch.device, dtype: torch.dtype) -> Rows:

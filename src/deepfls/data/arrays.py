@@ -24,6 +24,14 @@ class Samples:
     def take(self, rows: Array) -> Samples:
         return Samples(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
+    def split(self, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
+        """All but a fraction of the samples, and that fraction; at least one of each where there are two."""
+        if self.n_rows < 2:
+            return self, self
+        n_held_out = min(max(1, round(fraction * self.n_rows)), self.n_rows - 1)
+        order = random.permutation(self.n_rows)
+        return self.take(np.sort(order[n_held_out:])), self.take(np.sort(order[:n_held_out]))
+
     @property
     def n_rows(self) -> int:
         return len(self.x)
