@@ -46,7 +46,7 @@ def refused(path: str | Path) -> str:
         ("semicolon.csv", "a;b\n1;2.5\n3;4\n"),
         ("tab.csv", "a\tb\n1\t2.5\n3\t4\n"),
         ("t.tsv", "a\tb\n1\t2.5\n3\t4\n"),
-        ("t.csv.gz", gzip.compress(b"a,b\n1,2.5\n3,4\n")),
+        ("t.csv.gz", gzip.compress(b"a,b\n1,2.5\n3,4\n", mtime=0)),
         ("quoted.csv", '"a","b"\n"1","2.5"\n"3","4"\n'),
         ("blank lines.csv", "\na,b\n1,2.5\n\n3,4\n\n"),
         ("with [brackets]*.csv", "a,b\n1,2.5\n3,4\n"),
@@ -174,7 +174,7 @@ def test_parquet_called_csv_is_told(write: Write) -> None:
 
 
 def test_broken_compression_is_told(write: Write) -> None:
-    message = refused(write("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 1000)[:30]))
+    message = refused(write("t.csv.gz", gzip.compress(b"a,b\n" + b"1,2\n" * 1000, mtime=0)[:30]))
     assert message.startswith("'t.csv.gz' cannot be read: ")
     assert message.count("\n") == 0
 
