@@ -14,10 +14,7 @@ from deepfls.cli.training import refuse_without_stream
 def evaluate(
     model: Annotated[Path, s.MODEL_ARGUMENT],
     data: Annotated[str, s.DATA_ARGUMENT],
-    target: Annotated[
-        list[str] | None,
-        s.option("--target", "Column with the true values, if not named as in training; repeat.", s.DATA, metavar="COL"),
-    ] = None,
+    target: s.TrueValues = None,
     stream: s.Stream = None,
     nulls: s.Nulls = None,
     coverage: Annotated[

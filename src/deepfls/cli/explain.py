@@ -22,10 +22,7 @@ def explain(
     row: Annotated[
         int | None, s.option("--row", "Explain the prediction of this row of DATA, from 1.", s.DATA, metavar="N", min=1)
     ] = None,
-    target: Annotated[
-        list[str] | None,
-        s.option("--target", "Column with the true values, if not named as in training; repeat.", s.DATA, metavar="COL"),
-    ] = None,
+    target: s.TrueValues = None,
     top: Annotated[int | None, s.option("--top", "Rules to show; all by default.", s.OUTPUT, metavar="N", min=1)] = None,
     digits: Annotated[
         int, typer.Option("--digits", help="Significant digits.", rich_help_panel=s.OUTPUT, metavar="N", min=1, max=17)

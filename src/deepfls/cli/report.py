@@ -21,10 +21,7 @@ def report(
         Path | None, s.option("--out", "HTML file to write; MODEL.html by default.", s.OUTPUT, metavar="FILE")
     ] = None,
     title: Annotated[str | None, s.option("--title", "Heading of the page.", s.OUTPUT, metavar="TEXT")] = None,
-    target: Annotated[
-        list[str] | None,
-        s.option("--target", "Column with the true values, if not named as in training; repeat.", s.DATA, metavar="COL"),
-    ] = None,
+    target: s.TrueValues = None,
     force: s.Force = False,
     quiet: s.Quiet = False,
     json: s.Json = False,

@@ -157,6 +157,10 @@ GroupCalibration = Annotated[
     option("--group-calibration", "Column whose values each keep the coverage; repeat.", INTERVALS, metavar="COL"),
 ]
 
+TrueValues = Annotated[
+    list[str] | None,
+    option("--target", "Column with the true values, if not named as in training; repeat.", DATA, metavar="COL"),
+]
 Force = Annotated[bool, flag("--force", text="Replace an existing file.")]
 Quiet = Annotated[bool, flag("--quiet", "-q", text="Print nothing but errors.")]
 Json = Annotated[bool, flag("--json", text="Print one JSON object and nothing else.")]

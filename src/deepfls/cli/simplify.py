@@ -22,10 +22,7 @@ def simplify(
         float,
         typer.Option("--tolerance", help="Largest relative increase of the error.", rich_help_panel=s.MODEL, min=0.0),
     ] = 0.01,
-    target: Annotated[
-        list[str] | None,
-        s.option("--target", "Column with the true values, if not named as in training; repeat.", s.DATA, metavar="COL"),
-    ] = None,
+    target: s.TrueValues = None,
     force: s.Force = False,
     quiet: s.Quiet = False,
     json: s.Json = False,
