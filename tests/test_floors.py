@@ -37,6 +37,7 @@ ORDER = [
     "nn.constraints",
     "nn.antecedents",
     "nn.consequents",
+    "nn.whole",
     "nn.systems",
     "nn",
     "initialize",

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 from numba import njit
-from torch import Tensor
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -109,29 +108,56 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="deepfls")
 
 
-def array_of(tensor: Tensor) -> Array:
-    """The memory of a tensor as a contiguous array."""
-    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
+class Workspace:
+    """Memory for intermediate results, made on first use and used again for the same name and shape.
+
+    Fresh memory costs a page fault for every 4 kB, which for large batches is more than what is computed in it.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Array] = {}
+
+    def take(self, name: str, shape: tuple[int, ...], dtype: Any) -> Array:
+        """Room for an array; what it holds from before is of no meaning."""
+        held = self._held.get(name)
+        if held is None or held.shape != shape or held.dtype != dtype:
+            held = self._held[name] = np.empty(shape, dtype)
+        return held
 
 
-def over_rows(kernel: Callable[..., Any], arrays: Sequence[Array], *options: Any) -> None:
-    """Call a kernel on arrays of equal batch, in pieces shared by as many threads as torch uses where that pays."""
+def product(left: Array, right: Array, out: Array) -> Array:
+    """The matrix product by torch, on the threads torch has."""
+    torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
+    return out
+
+
+def over_rows(
+    kernel: Callable[..., Any], arrays: Sequence[Array], *options: Any, sums: Sequence[Array] = ()
+) -> None:
+    """Call a kernel on arrays of equal batch, in pieces shared by as many threads as torch uses where that pays.
+
+    A kernel adds to ``sums``, its last arguments, what it finds for all rows together.
+    """
     n_rows = len(arrays[0])
     n_threads = torch.get_num_threads() if arrays[0].size >= _THREADED_SIZE else 1
     if n_threads == 1:
-        kernel(*arrays, *options)
+        kernel(*arrays, *options, *sums)
         return
     # Torch's own threads spin for a while after their work and hold their cores, so another thread may get half of one, or
     # none. Pieces taken in turn let whoever runs do more of them.
-    bounds = np.linspace(0, n_rows, _PIECES * n_threads + 1, dtype=int).tolist()
-    pieces = iter([slice(*pair) for pair in itertools.pairwise(bounds)])
+    n_pieces = _PIECES * n_threads
+    bounds = np.linspace(0, n_rows, n_pieces + 1, dtype=int).tolist()
+    parts = [np.zeros((n_pieces, *total.shape), total.dtype) for total in sums]
+    pieces = iter([(slice(*pair), number) for number, pair in enumerate(itertools.pairwise(bounds))])
 
     def work() -> None:
-        for piece in pieces:
-            kernel(*(array[piece] for array in arrays), *options)
+        for piece, number in pieces:
+            kernel(*(array[piece] for array in arrays), *options, *(part[number] for part in parts))
 
     others = [_pool().submit(work) for _ in range(n_threads - 1)]
     work()
     for other in others:
         if not other.cancel():  # one that has not begun has nothing left to do
             other.result()
+    for total, part in zip(sums, parts, strict=True):
+        total += part.sum(axis=0)  # in the order of the rows, whichever thread did them

@@ -40,38 +40,57 @@ def expand_rows(x, z, origin):
 
 @compiled
 def form_weights(centers, sigmas, log_heights, share, origin, weights):
-    """Fill weights (2 features + 1, rules) of one set per rule and feature.
+    """Fill weights (2 features + 1, stacks * rules) from sigmas (stacks, rules, features), one stack beside the other.
 
-    With w = -½ share / σ² and d = c - origin they are w, -2 w d and Σ (w d² + share log h).
+    With w = -½ share / σ² and d = c - origin they are w, -2 w d and Σ w d². Log heights, (rules, features) or with no
+    features at all, add share Σ log h to the last row of the first stack.
     """
-    n_rules, n_features = centers.shape
-    for p in range(n_rules):
-        total = 0.0
-        for m in range(n_features):
-            d = np.float64(centers[p, m]) - origin[m]
-            sigma = np.float64(sigmas[p, m])
-            w = -0.5 * share / (sigma * sigma)
-            weights[m, p] = w
-            weights[n_features + m, p] = -2.0 * w * d
-            total += w * d * d
-        for m in range(log_heights.shape[1]):
-            total += share * log_heights[p, m]
-        weights[2 * n_features, p] = total
+    n_stacks, n_rules, n_features = sigmas.shape
+    for stack in range(n_stacks):
+        for p in range(n_rules):
+            column = stack * n_rules + p
+            total = 0.0
+            for m in range(n_features):
+                d = np.float64(centers[p, m]) - origin[m]
+                sigma = np.float64(sigmas[stack, p, m])
+                w = -0.5 * share / (sigma * sigma)
+                weights[m, column] = w
+                weights[n_features + m, column] = -2.0 * w * d
+                total += w * d * d
+            if stack == 0:
+                for m in range(log_heights.shape[1]):
+                    total += share * log_heights[p, m]
+            weights[2 * n_features, column] = total
 
 
 @compiled
-def add_form_gradients(centers, sigmas, share, origin, to_weights, grad_centers, grad_sigmas, grad_log_heights):
-    """From the gradient of the weights, add to that of the centers and fill those of widths and log heights."""
-    n_rules, n_features = centers.shape
+def form_gradients(centers, sigmas, share, origin, to_weights, grad_centers, grad_sigmas, grad_log_heights):
+    """From the gradient of the weights, fill those of centers, widths and log heights."""
+    n_stacks, n_rules, n_features = sigmas.shape
+    for stack in range(n_stacks):
+        for p in range(n_rules):
+            column = stack * n_rules + p
+            by_constant = np.float64(to_weights[2 * n_features, column])
+            for m in range(n_features):
+                d = np.float64(centers[p, m]) - origin[m]
+                sigma = np.float64(sigmas[stack, p, m])
+                w = -0.5 * share / (sigma * sigma)
+                by_linear = np.float64(to_weights[n_features + m, column])
+                by_w = to_weights[m, column] - 2.0 * d * by_linear + d * d * by_constant
+                by_center = 2.0 * w * (d * by_constant - by_linear)
+                grad_centers[p, m] = by_center if stack == 0 else grad_centers[p, m] + by_center
+                grad_sigmas[stack, p, m] = -2.0 * w / sigma * by_w
+            if stack == 0:
+                for m in range(grad_log_heights.shape[1]):
+                    grad_log_heights[p, m] = share * by_constant
+
+
+@compiled
+def height_ratios(log_heights, share, ratios):
+    """Fill ratios (rules,) with share Σ log h of log heights (rules, features)."""
+    n_rules, n_features = log_heights.shape
     for p in range(n_rules):
-        by_constant = np.float64(to_weights[2 * n_features, p])
+        total = 0.0
         for m in range(n_features):
-            d = np.float64(centers[p, m]) - origin[m]
-            sigma = np.float64(sigmas[p, m])
-            w = -0.5 * share / (sigma * sigma)
-            by_linear = np.float64(to_weights[n_features + m, p])
-            by_w = to_weights[m, p] - 2.0 * d * by_linear + d * d * by_constant
-            grad_centers[p, m] += 2.0 * w * (d * by_constant - by_linear)
-            grad_sigmas[p, m] = -2.0 * w / sigma * by_w
-        for m in range(grad_log_heights.shape[1]):
-            grad_log_heights[p, m] = share * by_constant
+            total += log_heights[p, m]
+        ratios[p] = share * total

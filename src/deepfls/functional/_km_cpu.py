@@ -7,10 +7,13 @@ Both end points of a row are found together by Newton sweeps over scratch in flo
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from deepfls.functional._compiled import BLOCK, compiled, exponentials, largest
+from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, largest
 
+_FLOOR = math.exp(LOG_FLOOR)
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
 
@@ -73,24 +76,40 @@ def _row_end_points(y, low, up):
 
 
 @compiled
-def _load_firing(lower, upper, logs, first, n_rows, low, up, bits):
-    """Copy the firing of some rows to scratch; of logarithms, the exponentials relative to the largest of each row."""
-    n_rules = lower.shape[1]
+def _load_firing(firing, logs, log_ratios, first, n_rows, low, up, bits):
+    """Copy the bounds of the firing of some rows to scratch; of logarithms, relative to the largest of each row.
+
+    Firing is (batch, 2 rules), lower and upper bounds side by side. Where there are logarithms of the ratios of the two,
+    (rules,), it is the upper bounds only, (batch, rules), and one exponential serves both.
+    """
+    shared = log_ratios.shape[0] > 0
+    n_rules = firing.shape[1] if shared else firing.shape[1] // 2
     for row in range(n_rows):
-        source_low = lower[first + row]
-        source_up = upper[first + row]
+        source_up = firing[first + row, firing.shape[1] - n_rules :]
         peak = np.float64(largest(source_up)) if logs else 0.0
         for p in range(n_rules):
-            low[row * n_rules + p] = source_low[p] - peak
             up[row * n_rules + p] = source_up[p] - peak
+        if not shared:
+            source_low = firing[first + row, :n_rules]
+            for p in range(n_rules):
+                # Rounding may have moved a lower bound above its upper one by an ulp. In this order NaN stays NaN.
+                bound = source_up[p] if source_up[p] < source_low[p] else source_low[p]
+                low[row * n_rules + p] = bound - peak
     if logs:
-        exponentials(low[: n_rows * n_rules], bits)
         exponentials(up[: n_rows * n_rules], bits)
+    if shared:
+        for p in range(n_rules):
+            ratio = math.exp(log_ratios[p])
+            for row in range(n_rows):
+                bound = ratio * up[row * n_rules + p]
+                low[row * n_rules + p] = _FLOOR if bound < _FLOOR else bound
+    elif logs:
+        exponentials(low[: n_rows * n_rules], bits)
 
 
 @compiled
-def end_points(lower, upper, consequents, y_left, y_right, logs):
-    """Fill the ends (batch, outputs) from (log-)firing (batch, rules) and consequents (batch, rules, outputs)."""
+def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
+    """Fill the ends (batch, outputs) from (log-)firing, see above, and consequents (batch, rules, outputs)."""
     batch, n_rules, n_outputs = consequents.shape
     block = max(1, BLOCK // n_rules)
     lows = np.empty(block * n_rules)
@@ -99,7 +118,7 @@ def end_points(lower, upper, consequents, y_left, y_right, logs):
     y = np.empty(n_rules)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(lower, upper, logs, first, n_rows, lows, ups, bits)
+        _load_firing(firing, logs, log_ratios, first, n_rows, lows, ups, bits)
         for row in range(n_rows):
             at = first + row
             low = lows[row * n_rules : (row + 1) * n_rules]
@@ -149,14 +168,25 @@ def _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper):
 
 @compiled
 def end_point_gradients(
-    lower, upper, consequents, y_left, y_right, grad_left, grad_right, grad_lower, grad_upper, grad_consequents, logs
+    firing,
+    consequents,
+    y_left,
+    y_right,
+    grad_left,
+    grad_right,
+    grad_firing,
+    grad_consequents,
+    logs,
+    log_ratios,
+    grad_log_ratios,
 ):
-    """Fill the three gradients from those of the end points, by the envelope theorem.
+    """Fill the gradients from those of the end points, by the envelope theorem, and add to that of the log ratios.
 
     With the weights w chosen at an end y and their shares s_p = w_p / Σ w: dy/dy_p = s_p, and for the bound in use
     dy/dw_p = (y_p - y) / Σ w, or dy/dlog w_p = s_p (y_p - y), which no small sum of weights can make overflow.
     """
     batch, n_rules, n_outputs = consequents.shape
+    shared = log_ratios.shape[0] > 0
     block = max(1, BLOCK // n_rules)
     lows = np.empty(block * n_rules)
     ups = np.empty(block * n_rules)
@@ -166,7 +196,7 @@ def end_point_gradients(
     to_upper = np.empty(n_rules)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(lower, upper, logs, first, n_rows, lows, ups, bits)
+        _load_firing(firing, logs, log_ratios, first, n_rows, lows, ups, bits)
         for row in range(n_rows):
             at = first + row
             low = lows[row * n_rules : (row + 1) * n_rules]
@@ -182,6 +212,11 @@ def end_point_gradients(
                 _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper)
                 for p in range(n_rules):
                     grad_consequents[at, p, output] = y[p]
-            for p in range(n_rules):
-                grad_lower[at, p] = to_lower[p]
-                grad_upper[at, p] = to_upper[p]
+            if shared:
+                for p in range(n_rules):
+                    grad_firing[at, p] = to_lower[p] + to_upper[p]
+                    grad_log_ratios[p] += to_lower[p]
+            else:
+                for p in range(n_rules):
+                    grad_firing[at, p] = to_lower[p]
+                    grad_firing[at, n_rules + p] = to_upper[p]

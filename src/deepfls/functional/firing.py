@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks import check_antecedents, check_option
-from deepfls.functional.tracing import applied, can_use_kernels, plain_gradients
+from deepfls.functional.tracing import Array, can_use_kernels, staged
 
 TNORMS = ("product", "htsk")
 
@@ -51,99 +51,83 @@ def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, share: float) -> Tens
 
 
 def _stacked_exponents(
-    x: Tensor, centers: Tensor, log_heights: Tensor | None, *sigmas: Tensor, share: float
-) -> tuple[Tensor, ...]:
-    """:func:`_exponents` of every stack of widths, the first with log heights."""
+    x: Tensor, centers: Tensor, log_heights: Tensor | None, sigmas: Tensor, share: float
+) -> tuple[Tensor]:
+    """:func:`_exponents` of every stack of widths side by side, the first with log heights, in plain tensor operations."""
     first, *others = (_exponents(x, centers, stack, share) for stack in sigmas)
-    return first if log_heights is None else first + log_heights.sum(dim=-1) * share, *others
+    if log_heights is not None:
+        first = first + log_heights.sum(dim=-1) * share
+    return (torch.cat([first, *others], dim=1),)
 
 
-class _Exponents(torch.autograd.Function):
-    """:func:`_stacked_exponents` of one or two stacks on the CPU, in few operations.
+class Exponents:
+    """:func:`_stacked_exponents` on the CPU: a :class:`~deepfls.functional.tracing.Stage`.
 
-    Rows expanded to [z², z, 1] go through one matrix product per stack each way; what surrounds the products are compiled
-    kernels.
+    Rows expanded to [z², z, 1] go through one matrix product each way for all stacks together; what surrounds the products
+    are compiled kernels.
     """
 
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, centers: Tensor, log_heights: Tensor | None, share: float, *sigmas: Tensor) -> Any:
-        from deepfls.functional import _forms_cpu  # here: Numba is slow to import
-        from deepfls.functional._compiled import array_of, over_rows
+    def __init__(self, share: float, workspace: Any = None) -> None:
+        from deepfls.functional import _compiled, _forms_cpu  # here: Numba is slow to import
 
-        rows, rules = array_of(x), array_of(centers)
-        n_rules, n_features = rules.shape
-        origin = np.empty(n_features)
-        _forms_cpu.fill_origin(rules, origin)
-        expanded = np.empty((len(rows), 2 * n_features + 1), rules.dtype)
-        over_rows(_forms_cpu.expand_rows, (rows, expanded), origin)
-        no_heights = np.empty((n_rules, 0), rules.dtype)
-        heights = no_heights if log_heights is None else array_of(log_heights)
-        ctx.save_for_backward(x, centers, log_heights, *sigmas)
-        ctx.share, ctx.rules, ctx.origin = share, rules, origin
-        ctx.expanded, ctx.stacks, ctx.weights = torch.from_numpy(expanded), [array_of(s) for s in sigmas], []
-        outputs = []
-        for stack in ctx.stacks:
-            weights = np.empty((2 * n_features + 1, n_rules), rules.dtype)
-            _forms_cpu.form_weights(rules, stack, heights, share, origin, weights)
-            ctx.weights.append(torch.from_numpy(weights))
-            outputs.append(torch.mm(ctx.expanded, ctx.weights[-1]))
-            heights = no_heights
-        if len(outputs) == 2:
-            # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of
-            # autograd is free; as a differentiable minimum it would cost six operations in the backward pass.
-            torch.minimum(outputs[0], outputs[1], out=outputs[0])
-        return tuple(outputs)
+        self._over_rows, self._product, self._kernels = _compiled.over_rows, _compiled.product, _forms_cpu
+        self._take = (workspace or _compiled.Workspace()).take
+        self._share = share
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from deepfls.functional import _forms_cpu  # here: Numba is slow to import
-        from deepfls.functional._compiled import array_of
+    def forward(self, x: Array, centers: Array, log_heights: Array | None, sigmas: Array) -> tuple[Array, ...]:
+        n_stacks, n_rules, n_features = sigmas.shape
+        self._origin = self._take("origin", (n_features,), np.float64)
+        self._kernels.fill_origin(centers, self._origin)
+        self._expanded = self._take("expanded", (len(x), 2 * n_features + 1), x.dtype)
+        self._over_rows(self._kernels.expand_rows, (x, self._expanded), self._origin)
+        self._weights = self._take("weights", (2 * n_features + 1, n_stacks * n_rules), x.dtype)
+        heights = centers[:, :0] if log_heights is None else log_heights
+        self._kernels.form_weights(centers, sigmas, heights, self._share, self._origin, self._weights)
+        self._centers, self._sigmas, self._has_heights = centers, sigmas, log_heights is not None
+        exponents = self._take("exponents", (len(x), n_stacks * n_rules), x.dtype)
+        return (self._product(self._expanded, self._weights, exponents),)
 
-        x, centers, log_heights, *sigmas = ctx.saved_tensors  # raises where one was changed in place
-        if torch.is_grad_enabled():
-            inputs = (x, centers, log_heights, *sigmas)
-            first, *others = plain_gradients(partial(_stacked_exponents, share=ctx.share), inputs, grads)
-            return first, others[0], others[1], None, *others[2:]
-        columns = ctx.expanded.t()
-        grad_centers = np.zeros_like(ctx.rules)
-        grad_sigmas = [np.empty_like(stack) for stack in ctx.stacks]
-        with_heights = ctx.needs_input_grad[2]
-        grad_heights = np.empty_like(ctx.rules if with_heights else ctx.rules[:, :0])
-        to_heights = grad_heights
-        for stack, grad, grad_stack in zip(ctx.stacks, grads, grad_sigmas, strict=True):
-            to_weights = array_of(torch.mm(columns, grad))
-            _forms_cpu.add_form_gradients(
-                ctx.rules, stack, ctx.share, ctx.origin, to_weights, grad_centers, grad_stack, to_heights
-            )
-            to_heights = grad_heights[:0, :0]
-        grad_x = _exponents_grad_x(ctx.expanded, ctx.weights, grads) if ctx.needs_input_grad[0] else None
-        given_heights = torch.from_numpy(grad_heights) if with_heights else None
-        return grad_x, torch.from_numpy(grad_centers), given_heights, None, *map(torch.from_numpy, grad_sigmas)
+    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
+        (grad,) = grads
+        centers, sigmas, take = self._centers, self._sigmas, self._take
+        to_weights = self._product(self._expanded.T, grad, take("to_weights", self._weights.shape, grad.dtype))
+        grad_centers = take("grad_centers", centers.shape, grad.dtype)
+        grad_sigmas = take("grad_sigmas", sigmas.shape, grad.dtype)
+        no_heights = centers[:, :0]
+        grad_heights = take("grad_heights", centers.shape, grad.dtype) if self._has_heights else no_heights
+        self._kernels.form_gradients(
+            centers, sigmas, self._share, self._origin, to_weights, grad_centers, grad_sigmas, grad_heights
+        )
+        grad_x = self._grad_x(grad) if wanted[0] else None
+        return grad_x, grad_centers, grad_heights if self._has_heights else None, grad_sigmas
 
-
-def _exponents_grad_x(expanded: Tensor, weights: Sequence[Tensor], grads: Sequence[Tensor]) -> Tensor:
-    """Gradient of the rows: with w and -2 w d the weights of z² and z, Σ_p grad_p (2 w z - 2 w d)."""
-    n_features = expanded.shape[1] // 2
-    products = [grad @ weight.t() for grad, weight in zip(grads, weights, strict=True)]
-    to_expanded = products[0] if len(products) == 1 else products[0] + products[1]
-    z = expanded[:, n_features : 2 * n_features]
-    return to_expanded[:, n_features : 2 * n_features].addcmul(to_expanded[:, :n_features], z, value=2.0)
+    def _grad_x(self, grad: Array) -> Array:
+        """Gradient of the rows: with w and -2 w d the weights of z² and z, Σ_p grad_p (2 w z - 2 w d)."""
+        n_features = self._expanded.shape[1] // 2
+        to_expanded = self._product(grad, self._weights.T, np.empty_like(self._expanded))
+        z = self._expanded[:, n_features : 2 * n_features]
+        return 2.0 * to_expanded[:, :n_features] * z + to_expanded[:, n_features : 2 * n_features]
 
 
 def _stacked(x: Tensor, centers: Tensor, log_heights: Tensor | None, share: float, *sigmas: Tensor) -> tuple[Tensor, ...]:
     """Exponents of one stack of widths, or of the lower and the upper one, by the fastest way there is."""
-    if can_use_kernels(x, centers, *sigmas):
-        return applied(_Exponents, x, centers, log_heights, share, *sigmas)
-    exponents = _stacked_exponents(x, centers, log_heights, *sigmas, share=share)
-    if len(exponents) == 2:
-        with torch.no_grad():
-            exponents[0].copy_(torch.minimum(*exponents))  # see _Exponents
-    return exponents
+    formula = partial(_stacked_exponents, share=share)
+    inputs = x, centers, log_heights, torch.stack(sigmas)
+    (exponents,) = staged(Exponents(share), formula, *inputs) if can_use_kernels(*sigmas, x) else formula(*inputs)
+    if len(sigmas) == 1:
+        return (exponents,)
+    n_rules = len(centers)
+    parts = exponents[:, :n_rules], exponents[:, n_rules:]
+    with torch.no_grad():
+        # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of
+        # autograd is free; as a differentiable minimum it would cost six operations in the backward pass.
+        parts[0].copy_(torch.minimum(*parts))
+    return parts
 
 
-def _share(tnorm: str, centers: Tensor) -> float:
+def share_of(tnorm: str, n_features: int) -> float:
     """Factor of the exponents: their sum over the features, or their mean."""
-    return 1.0 if tnorm == "product" else 1.0 / centers.shape[1]
+    return 1.0 if tnorm == "product" else 1.0 / n_features
 
 
 def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product") -> Tensor:
@@ -173,7 +157,7 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     """
     check_antecedents(x, centers, sigmas=sigmas)
     check_option("tnorm", tnorm, TNORMS)
-    (exponents,) = _stacked(x, centers, None, _share(tnorm, centers), sigmas)
+    (exponents,) = _stacked(x, centers, None, share_of(tnorm, centers.shape[1]), sigmas)
     return exponents
 
 
@@ -210,7 +194,7 @@ def interval_log_firing(
     check_option("tnorm", tnorm, TNORMS)
     # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and the
     # type-reduced set then spans all consequents whatever the widths say.
-    share = _share(tnorm, centers)
+    share = share_of(tnorm, centers.shape[1])
     if lower_sigmas is not upper_sigmas:
         return IntervalFiring(*_stacked(x, centers, log_heights, share, lower_sigmas, upper_sigmas))
     (log_upper,) = _stacked(x, centers, None, share, upper_sigmas)

@@ -25,7 +25,7 @@ weights w and s = Σ w, dy/dy_p = w_p / s and dy/dw_p = (y_p - y) / s for the bo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,10 +34,8 @@ import torch
 from torch import Tensor
 
 from deepfls._checks import check_enumerable, check_firing_values, check_option, check_rule_tensors
-from deepfls.functional.firing import relative_interval_firing
-from deepfls.functional.tracing import applied, can_use_kernels, is_traced, plain_gradients
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.functional.firing import IntervalFiring, relative_interval_firing
+from deepfls.functional.tracing import Array, can_use_kernels, is_traced, staged
 
 MAX_ENUMERATED_RULES = 20
 # Candidates evaluated at a time by "enumerate", so that memory stays at about 256 MB whatever the batch.
@@ -102,7 +100,7 @@ def end_points(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor, 
         return TypeReducedSet(*(end.to(consequents.dtype) for end in wide))
     algorithm = _chosen(algorithm, lower_firing, upper_firing, consequents)
     if can_use_kernels(lower_firing, upper_firing, consequents):
-        return TypeReducedSet(*applied(_EndPoints, lower_firing, upper_firing, consequents, algorithm, False))
+        return _staged_ends(lower_firing, upper_firing, consequents, algorithm, logs=False)
     with torch.no_grad():
         ends = ALGORITHMS[algorithm](lower_firing.detach(), upper_firing.detach(), consequents.detach())
     return _means_at_switch(lower_firing, upper_firing, consequents, ends)
@@ -117,60 +115,85 @@ def log_end_points(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, al
     if not can_use_kernels(log_lower, log_upper, consequents):
         return end_points(*relative_interval_firing(log_lower, log_upper), consequents, algorithm)
     algorithm = _chosen(algorithm, log_lower, log_upper, consequents)
-    return TypeReducedSet(*applied(_EndPoints, log_lower, log_upper, consequents, algorithm, True))
+    return _staged_ends(log_lower, log_upper, consequents, algorithm, logs=True)
 
 
-def _chosen(algorithm: str, lower: Tensor, upper: Tensor, consequents: Tensor) -> str:
+def _staged_ends(lower: Tensor, upper: Tensor, consequents: Tensor, algorithm: str, logs: bool) -> TypeReducedSet:
+    stage = EndPoints(algorithm, logs)
+    formula = partial(_plain_means, stage)
+    return TypeReducedSet(*staged(stage, formula, torch.cat([lower, upper], dim=1), consequents, None))
+
+
+def _chosen(algorithm: str, *tensors: Tensor) -> str:
     """The algorithm that is meant by "auto", and the one that can be traced."""
     if algorithm == "auto":
-        return "newton" if can_use_kernels(lower, upper, consequents) else "sort"
-    if algorithm == "enumerate":
-        batch, n_rules, n_outputs = consequents.shape
-        check_enumerable(n_rules, n_outputs, batch, consequents.element_size(), MAX_ENUMERATED_RULES)
-        return algorithm
+        return "newton" if can_use_kernels(*tensors) else "sort"
     # "sort" is the one without data-dependent control flow; the end points are the same.
-    return "sort" if is_traced(lower, upper, consequents) else algorithm
+    return "sort" if algorithm != "enumerate" and is_traced(*tensors) else algorithm
 
 
-class _EndPoints(torch.autograd.Function):
-    """End points by any algorithm on the CPU; the gradient by the compiled row kernel. ``logs``: firing is logarithms."""
+class EndPoints:
+    """End points on the CPU by any algorithm, and their gradient by the compiled row kernel: a stage.
 
-    @staticmethod
-    def forward(
-        ctx: Any, lower: Tensor, upper: Tensor, consequents: Tensor, algorithm: str, logs: bool
-    ) -> tuple[Tensor, Tensor]:
-        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
+    Its inputs are the firing (batch, 2 rules), lower and upper bounds side by side, the consequents, and None. Or, where the
+    lower bounds of all rows are the upper ones times the same ratios: the upper bounds, the consequents, and the logarithms
+    of the ratios (rules,). ``logs``: firing is given by logarithms.
+    """
 
-        given = array_of(lower), array_of(upper), array_of(consequents)
-        if algorithm == "newton":
-            ends = _row_ends(*given, logs=logs)
+    def __init__(self, algorithm: str, logs: bool, workspace: Any = None) -> None:
+        from deepfls.functional import _compiled, _km_cpu  # here: Numba is slow to import
+
+        self._over_rows, self._kernels = _compiled.over_rows, _km_cpu
+        self._take = (workspace or _compiled.Workspace()).take
+        self.algorithm, self.logs = "newton" if algorithm == "auto" else algorithm, logs
+
+    def forward(self, firing: Array, consequents: Array, log_ratios: Array | None) -> tuple[Array, ...]:
+        batch, _, n_outputs = consequents.shape
+        self._ratios = _NO_RATIOS if log_ratios is None else log_ratios
+        y_left, y_right = (self._take(name, (batch, n_outputs), consequents.dtype) for name in ("y_left", "y_right"))
+        if self.algorithm == "newton":
+            self._over_rows(
+                self._kernels.end_points, (firing, consequents, y_left, y_right), self.logs, self._ratios
+            )
         else:
-            low, up, y = map(torch.from_numpy, given)
-            firing = relative_interval_firing(low, up) if logs else (low, up)
-            y_left, y_right = ALGORITHMS[algorithm](*firing, y)
-            ends = array_of(y_left), array_of(y_right)
-        ctx.save_for_backward(lower, upper, consequents)
-        ctx.arrays, ctx.logs = (*given, *ends), logs
-        # Copies: what leaves may be changed in place.
-        return torch.from_numpy(ends[0].copy()), torch.from_numpy(ends[1].copy())
+            ratios = None if log_ratios is None else torch.from_numpy(log_ratios)
+            bounds = _bounds(torch.from_numpy(firing), ratios, self.logs)
+            ends = ALGORITHMS[self.algorithm](*bounds, torch.from_numpy(consequents))
+            y_left[:], y_right[:] = ends.y_left.numpy(), ends.y_right.numpy()
+        self._arrays = firing, consequents, y_left, y_right
+        return y_left, y_right
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from deepfls.functional import _km_cpu  # here: Numba is slow to import
-        from deepfls.functional._compiled import array_of, over_rows
+    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
+        firing, consequents, *_ = self._arrays
+        grad_firing = self._take("grad_firing", firing.shape, firing.dtype)
+        grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
+        grad_ratios = np.zeros(len(self._ratios))
+        self._over_rows(
+            self._kernels.end_point_gradients,
+            (*self._arrays, *grads, grad_firing, grad_consequents),
+            self.logs,
+            self._ratios,
+            sums=(grad_ratios,),
+        )
+        return grad_firing, grad_consequents, grad_ratios if len(grad_ratios) else None
 
-        inputs = ctx.saved_tensors  # raises where one was changed in place
-        if torch.is_grad_enabled():
-            ends = TypeReducedSet(*map(torch.from_numpy, ctx.arrays[3:]))
-            return (*plain_gradients(partial(_plain_means, ends=ends, logs=ctx.logs), inputs, grads), None, None)
-        gradients = [np.empty_like(array) for array in ctx.arrays[:3]]
-        over_rows(_km_cpu.end_point_gradients, (*ctx.arrays, *map(array_of, grads), *gradients), ctx.logs)
-        return (*map(torch.from_numpy, gradients), None, None)
+    @property
+    def ends(self) -> TypeReducedSet:
+        """What the last forward pass found."""
+        return TypeReducedSet(*map(torch.from_numpy, self._arrays[2:]))
 
 
-def _plain_means(lower: Tensor, upper: Tensor, consequents: Tensor, ends: TypeReducedSet, logs: bool) -> TypeReducedSet:
-    firing = relative_interval_firing(lower, upper) if logs else (lower, upper)
-    return _means_at_switch(*firing, consequents, ends)
+_NO_RATIOS = np.empty(0)
+
+
+def _bounds(firing: Tensor, log_ratios: Tensor | None, logs: bool) -> IntervalFiring:
+    """Lower and upper firing as tensors of their own, from what :class:`EndPoints` takes."""
+    lower, upper = firing.chunk(2, dim=1) if log_ratios is None else (firing + log_ratios.to(firing.dtype), firing)
+    return relative_interval_firing(lower, upper) if logs else IntervalFiring(lower, upper)
+
+
+def _plain_means(stage: EndPoints, firing: Tensor, consequents: Tensor, log_ratios: Tensor | None) -> TypeReducedSet:
+    return _means_at_switch(*_bounds(firing, log_ratios, stage.logs), consequents, stage.ends)
 
 
 def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: TypeReducedSet) -> TypeReducedSet:
@@ -195,23 +218,8 @@ def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: Ty
 
 def _newton(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
     if can_use_kernels(lower, upper, consequents):
-        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
-
-        return TypeReducedSet(
-            *map(torch.from_numpy, _row_ends(array_of(lower), array_of(upper), array_of(consequents), False))
-        )
+        return _staged_ends(lower, upper, consequents, "newton", logs=False)
     return _newton_sweeps(lower, upper, consequents)
-
-
-def _row_ends(lower: Array, upper: Array, consequents: Array, logs: bool) -> tuple[Array, Array]:
-    """Both end points, each (batch, outputs), by the compiled row kernel. ``logs``: firing is logarithms."""
-    from deepfls.functional import _km_cpu  # here: Numba is slow to import
-    from deepfls.functional._compiled import over_rows
-
-    batch, _, n_outputs = consequents.shape
-    ends = np.empty((batch, n_outputs), consequents.dtype), np.empty((batch, n_outputs), consequents.dtype)
-    over_rows(_km_cpu.end_points, (lower, upper, consequents, *ends), logs)
-    return ends
 
 
 def _newton_sweeps(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
@@ -268,6 +276,7 @@ def _within_consequents(upper: Tensor, consequents: Tensor, y_left: Tensor, y_ri
 def _enumerate(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
     """The paper's fKM: X(u) = α0 + α u and Z(u) = β0 + β u for all binary u, then the extremes of X / Z."""
     batch, n_rules, n_outputs = consequents.shape
+    check_enumerable(n_rules, n_outputs, batch, consequents.element_size(), MAX_ENUMERATED_RULES)
     choices = torch.arange(2**n_rules, device=consequents.device)
     u = (choices.unsqueeze(0) >> torch.arange(n_rules, device=consequents.device).unsqueeze(1)) & 1
     u = u.to(consequents.dtype)  # (rules, 2^rules)

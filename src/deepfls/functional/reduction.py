@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from deepfls._checks import check_mix, check_option, check_rule_tensors
 from deepfls.functional.firing import relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
-from deepfls.functional.tracing import applied, can_use_kernels, plain_gradients
+from deepfls.functional.tracing import Array, can_use_kernels, staged
 
 
 def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
@@ -35,41 +34,36 @@ def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
     """
     check_rule_tensors(consequents, log_firing=log_firing)
     if can_use_kernels(log_firing, consequents):
-        return applied(_WeightedAverage, log_firing, consequents)
-    return _plain_average(log_firing, consequents)
+        return staged(Averages(), _plain_average, log_firing, consequents)[0]
+    return _plain_average(log_firing, consequents)[0]
 
 
-def _plain_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
-    return _average(relative_firing(log_firing), consequents)
+def _plain_average(log_firing: Tensor, consequents: Tensor) -> tuple[Tensor]:
+    return (_average(relative_firing(log_firing), consequents),)
 
 
-class _WeightedAverage(torch.autograd.Function):
-    """The average on the CPU: one compiled kernel each way, which takes the exponentials itself."""
+class Averages:
+    """The average on the CPU, one compiled kernel each way, which takes the exponentials itself: a stage."""
 
-    @staticmethod
-    def forward(ctx: Any, log_firing: Tensor, consequents: Tensor) -> Tensor:
-        from deepfls.functional import _average_cpu  # here: Numba is slow to import
-        from deepfls.functional._compiled import array_of, over_rows
+    def __init__(self, workspace: Any = None) -> None:
+        from deepfls.functional import _average_cpu, _compiled  # here: Numba is slow to import
 
-        firing, rule_outputs = array_of(log_firing), array_of(consequents)
-        y = np.empty((len(rule_outputs), rule_outputs.shape[2]), rule_outputs.dtype)
-        over_rows(_average_cpu.averages, (firing, rule_outputs, y))
-        ctx.save_for_backward(log_firing, consequents)
-        ctx.arrays = (firing, rule_outputs, y)
-        # A copy: what leaves may be changed in place.
-        return torch.from_numpy(y.copy())
+        self._over_rows, self._kernels = _compiled.over_rows, _average_cpu
+        self._take = (workspace or _compiled.Workspace()).take
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        from deepfls.functional import _average_cpu  # here: Numba is slow to import
-        from deepfls.functional._compiled import array_of, over_rows
+    def forward(self, log_firing: Array, consequents: Array) -> tuple[Array, ...]:
+        batch, _, n_outputs = consequents.shape
+        y = self._take("y", (batch, n_outputs), consequents.dtype)
+        self._over_rows(self._kernels.averages, (log_firing, consequents, y))
+        self._arrays = log_firing, consequents, y
+        return (y,)
 
-        inputs = ctx.saved_tensors  # raises where one was changed in place
-        if torch.is_grad_enabled():
-            return plain_gradients(_plain_average, inputs, (grad,))
-        gradients = [np.empty_like(array) for array in ctx.arrays[:2]]
-        over_rows(_average_cpu.average_gradients, (*ctx.arrays, array_of(grad), *gradients))
-        return tuple(map(torch.from_numpy, gradients))
+    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
+        log_firing, consequents, _ = self._arrays
+        grad_firing = self._take("grad_firing", log_firing.shape, log_firing.dtype)
+        grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
+        self._over_rows(self._kernels.average_gradients, (*self._arrays, *grads, grad_firing, grad_consequents))
+        return grad_firing, grad_consequents
 
 
 def _average(firing: Tensor, consequents: Tensor) -> Tensor:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def is_traced(*tensors: Tensor) -> bool:
@@ -23,22 +26,57 @@ def can_use_kernels(*tensors: Tensor) -> bool:
     return first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64) and not is_traced(*tensors)
 
 
-class _Forgetful:
-    """The context of a forward pass that no backward pass will follow."""
+class Stage(Protocol):
+    """A piece of the arithmetic on the CPU with its own gradient, in arrays: compiled kernels and matrix products.
 
-    def save_for_backward(self, *tensors: Tensor) -> None:
-        """Keep nothing."""
+    One object serves one forward pass and the backward passes that belong to it.
+    """
+
+    def forward(self, *inputs: Any) -> tuple[Array, ...]:
+        """The outputs for contiguous inputs, of which some may be None."""
+
+    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
+        """Gradients of the inputs from those of the outputs; of those that are not wanted perhaps None."""
 
 
-def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Apply an autograd function, or only its forward pass where no gradient is asked for: a third of a small call."""
-    if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in arguments):
-        return function.apply(*arguments)
-    return function.forward(_Forgetful(), *arguments)
+def staged(stage: Stage, formula: Callable[..., tuple[Tensor, ...]], *inputs: Tensor | None) -> tuple[Tensor, ...]:
+    """The outputs of a stage as tensors. ``formula`` is the same in plain operations, for derivatives of derivatives."""
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
+        return _Staged.apply(stage, formula, *inputs)
+    return tuple(map(torch.from_numpy, stage.forward(*map(_array_or_none, inputs))))
 
 
-def plain_gradients(
-    formula: Callable[..., Tensor | tuple[Tensor, ...]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
+def array_of(tensor: Tensor) -> Array:
+    """The memory of a tensor as a contiguous array."""
+    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
+
+
+def _array_or_none(tensor: Tensor | None) -> Array | None:
+    return None if tensor is None else array_of(tensor)
+
+
+class _Staged(torch.autograd.Function):
+    """A stage as torch sees it."""
+
+    @staticmethod
+    def forward(ctx: Any, stage: Stage, formula: Callable[..., tuple[Tensor, ...]], *inputs: Tensor | None) -> Any:
+        ctx.save_for_backward(*inputs)
+        ctx.stage, ctx.formula = stage, formula
+        # Copies: what leaves may be changed in place, and the stage may need it to go back.
+        return tuple(torch.from_numpy(output.copy()) for output in stage.forward(*map(_array_or_none, inputs)))
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        inputs = ctx.saved_tensors  # raises where one was changed in place
+        if torch.is_grad_enabled():
+            return None, None, *_plain_gradients(ctx.formula, inputs, grads)
+        found = ctx.stage.backward([array_of(grad) for grad in grads], ctx.needs_input_grad[2:])
+        # Copies: a second backward pass through the same graph finds its results in the same memory.
+        return None, None, *(None if grad is None else torch.from_numpy(grad.copy()) for grad in found)
+
+
+def _plain_gradients(
+    formula: Callable[..., tuple[Tensor, ...]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the inputs through plain operations, for a backward pass that will itself be differentiated."""
     outputs = formula(*inputs)

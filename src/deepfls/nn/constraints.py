@@ -7,16 +7,16 @@ hold by construction rather than by penalty or projection.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from deepfls._checks import check_order_values, check_range_values
-from deepfls.functional.tracing import applied, can_use_kernels, plain_gradients
+from deepfls.functional.tracing import Array, can_use_kernels, staged
 
 # Widths a set may take. Wider than any scaled data needs, and 1/σ² stays far from overflow in float32.
 MIN_SIGMA, MAX_SIGMA = math.exp(-18.0), math.exp(18.0)
@@ -56,52 +56,72 @@ def ordered_pair_of(raw_sigmas: Tensor, raw_spreads: Tensor) -> tuple[Tensor, Te
     return upper * (torch.sigmoid(raw_spreads) * (1.0 - MIN_RATIO) + MIN_RATIO), upper
 
 
-_CONSTANTS = {
+def paper_positive_of(raw: Tensor) -> Tensor:
+    # DIFF(paper): |σ'| held above e^-18. The formulas only see σ², and at σ' = 0 the paper divides by zero.
+    return raw.abs().clamp(MIN_SIGMA, MAX_SIGMA)
+
+
+def paper_pair_of(raw_sigmas: Tensor, raw_spreads: Tensor) -> tuple[Tensor, Tensor]:
+    center, spread = raw_sigmas.abs().clamp(max=MAX_SIGMA), raw_spreads.abs().clamp(max=MAX_SIGMA)
+    upper = (center + spread).clamp(MIN_SIGMA, MAX_SIGMA)
+    # DIFF(paper): held at a small share of the upper width. In the paper the lower width passes zero when |Δ| grows
+    # past σ': the lower set then divides by zero, or turns wider than the upper one, and training ends in NaN.
+    lower = torch.maximum(center - spread, upper * MIN_RATIO)
+    return torch.minimum(lower, upper), upper
+
+
+_CONSTANTS: dict[Callable[..., Any], tuple[float, ...]] = {
     bounded_exp: _LOG_SIGMAS,
     bounded_log_sigmoid: (_MIN_LOGIT,),
     ordered_pair_of: (*_LOG_SIGMAS, MIN_RATIO),
+    paper_positive_of: (MIN_SIGMA, MAX_SIGMA),
+    paper_pair_of: (MIN_SIGMA, MAX_SIGMA, MIN_RATIO),
 }
 
 
-def _mapped(formula: Callable[..., Any], n_values: int, *raws: Tensor) -> tuple[Tensor, ...]:
-    """The values of a map, as many as ``n_values``, by the fastest way there is."""
+def _mapped(formula: Callable[..., Any], *raws: Tensor) -> tuple[Tensor, ...]:
+    """The values of a map, by the fastest way there is."""
     if can_use_kernels(*raws):
-        return applied(_Mapped, formula, n_values, *raws)
+        return staged(Mapped(formula), partial(_stacked, formula), *raws)[0].unbind()
     values = formula(*raws)
-    return (values,) if n_values == 1 else values
+    return (values,) if isinstance(values, Tensor) else values
 
 
-class _Mapped(torch.autograd.Function):
-    """A map on the CPU: one compiled kernel each way where a chain of operations would cost twenty calls.
+def _stacked(formula: Callable[..., Any], *raws: Tensor) -> tuple[Tensor]:
+    """The values in one tensor, as :class:`Mapped` gives them."""
+    values = formula(*raws)
+    return (values.unsqueeze(0) if isinstance(values, Tensor) else torch.stack(values),)
 
-    A kernel takes flat raw values, the constants of the map, and flat values to fill; the one that goes back takes the
-    gradients of the values in place of those, and the gradients of the raw values to fill.
+
+class Mapped:
+    """A map on the CPU, one compiled kernel each way where a chain of operations would cost twenty calls: a stage.
+
+    Its output is all values in one array, (values, *shape of the raw ones). A kernel takes flat raw values, the constants
+    of the map, and flat values to fill; the one that goes back takes the gradients of the values in place of those, and the
+    gradients of the raw values to fill.
     """
 
-    @staticmethod
-    def forward(ctx: Any, formula: Callable[..., Any], n_values: int, *raws: Tensor) -> tuple[Tensor, ...]:
-        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
+    def __init__(self, formula: Callable[..., Any], workspace: Any = None) -> None:
+        from deepfls.functional import _compiled  # here: Numba is slow to import
         from deepfls.nn import _constraints_cpu
 
-        ctx.save_for_backward(*raws)
-        ctx.formula, ctx.raws = formula, [array_of(raw).reshape(-1) for raw in raws]
-        values = [np.empty_like(ctx.raws[0]) for _ in range(n_values)]
-        getattr(_constraints_cpu, formula.__name__)(*ctx.raws, *_CONSTANTS[formula], *values)
-        return tuple(torch.from_numpy(value.reshape(raws[0].shape)) for value in values)
+        name = formula.__name__
+        self._name, self._constants = name, _CONSTANTS[formula]
+        self._forward, self._backward = getattr(_constraints_cpu, name), getattr(_constraints_cpu, f"{name}_gradient")
+        self._take = (workspace or _compiled.Workspace()).take
 
-    @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        from deepfls.functional._compiled import array_of  # here: Numba is slow to import
-        from deepfls.nn import _constraints_cpu
+    def forward(self, *raws: Array) -> tuple[Array, ...]:
+        self._raws = [raw.reshape(-1) for raw in raws]
+        values = self._take(self._name, (len(raws), *raws[0].shape), raws[0].dtype)
+        self._forward(*self._raws, *self._constants, *values.reshape(len(raws), -1))
+        return (values,)
 
-        raws = ctx.saved_tensors  # raises where one was changed in place
-        if torch.is_grad_enabled():
-            return None, None, *plain_gradients(ctx.formula, raws, grads)
-        given = [array_of(grad).reshape(-1) for grad in grads]
-        grad_raws = [np.empty_like(raw) for raw in ctx.raws]
-        kernel = getattr(_constraints_cpu, f"{ctx.formula.__name__}_gradient")
-        kernel(*ctx.raws, *_CONSTANTS[ctx.formula], *given, *grad_raws)
-        return None, None, *(torch.from_numpy(grad.reshape(grads[0].shape)) for grad in grad_raws)
+    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
+        (grad,) = grads
+        grad_raws = self._take(f"grad_{self._name}", grad.shape, grad.dtype)
+        flat = grad.reshape(len(grad), -1), grad_raws.reshape(len(grad), -1)
+        self._backward(*self._raws, *self._constants, *flat[0], *flat[1])
+        return tuple(grad_raws)
 
 
 class SigmaPair(NamedTuple):
@@ -115,7 +135,7 @@ class Positive:
     """σ = e^raw, with raw held within [-18, 18]: a free parameter acts on the logarithm of a width."""
 
     def value(self, raw: Tensor) -> Tensor:
-        return _mapped(bounded_exp, 1, raw)[0]
+        return _mapped(bounded_exp, raw)[0]
 
     def raw(self, value: Tensor, name: str = "sigmas") -> Tensor:
         check_range_values(name, value, MIN_SIGMA, MAX_SIGMA)
@@ -126,8 +146,7 @@ class PaperPositive:
     """σ = σ', the free parameter itself, as in the paper."""
 
     def value(self, raw: Tensor) -> Tensor:
-        # DIFF(paper): |σ'| held above e^-18. The formulas only see σ², and at σ' = 0 the paper divides by zero.
-        return raw.abs().clamp(MIN_SIGMA, MAX_SIGMA)
+        return _mapped(paper_positive_of, raw)[0]
 
     def raw(self, value: Tensor, name: str = "sigmas") -> Tensor:
         check_range_values(name, value, MIN_SIGMA, MAX_SIGMA)
@@ -141,7 +160,7 @@ class UnitInterval:
         return torch.sigmoid(raw.clamp(min=_MIN_LOGIT))
 
     def log(self, raw: Tensor) -> Tensor:
-        return _mapped(bounded_log_sigmoid, 1, raw)[0]
+        return _mapped(bounded_log_sigmoid, raw)[0]
 
     def raw(self, value: Tensor, name: str = "heights") -> Tensor:
         check_range_values(name, value, math.exp(_MIN_LOGIT), 1.0)
@@ -168,7 +187,7 @@ class OrderedPair:
     # DIFF(paper): σ' ± |Δ| lets the lower width cross zero; a share of the upper width cannot.
 
     def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair:
-        return SigmaPair(*_mapped(ordered_pair_of, 2, raw_sigmas, raw_spreads))
+        return SigmaPair(*_mapped(ordered_pair_of, raw_sigmas, raw_spreads))
 
     def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         _check_pair(lower, upper)
@@ -180,12 +199,7 @@ class PaperPair:
     """σ̲ = σ' - |Δ| and σ̄ = σ' + |Δ|, as in the paper."""
 
     def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair:
-        center, spread = raw_sigmas.abs().clamp(max=MAX_SIGMA), raw_spreads.abs().clamp(max=MAX_SIGMA)
-        upper = (center + spread).clamp(MIN_SIGMA, MAX_SIGMA)
-        # DIFF(paper): held at a small share of the upper width. In the paper the lower width passes zero when |Δ| grows
-        # past σ': the lower set then divides by zero, or turns wider than the upper one, and training ends in NaN.
-        lower = torch.maximum(center - spread, upper * MIN_RATIO)
-        return SigmaPair(torch.minimum(lower, upper), upper)
+        return SigmaPair(*_mapped(paper_pair_of, raw_sigmas, raw_spreads))
 
     def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]:
         _check_pair(lower, upper)
@@ -207,3 +221,10 @@ def positive(parameterization: str) -> Positive | PaperPositive:
 
 def ordered_pair(parameterization: str) -> OrderedConstraint:
     return PaperPair() if parameterization == "paper" else OrderedPair()
+
+
+def sigma_formula(parameterization: str, in_pairs: bool) -> Callable[..., Any]:
+    """The map from free parameters to widths, or to pairs of them."""
+    if parameterization == "paper":
+        return paper_pair_of if in_pairs else paper_positive_of
+    return ordered_pair_of if in_pairs else bounded_exp

@@ -11,9 +11,11 @@ from deepfls._checks import check_assigned_values, check_batch, check_option, ch
 from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS, type_reduce, type_reduced_set, weighted_average
+from deepfls.functional.tracing import staged
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.constraints import ConstrainedModule
+from deepfls.nn.whole import Whole, by_parts, can_be_whole, raw_parameters
 
 
 class ReducedOutput(NamedTuple):
@@ -22,6 +24,10 @@ class ReducedOutput(NamedTuple):
     y_left: Tensor
     y_right: Tensor
     y: Tensor
+
+
+def _middle(y_left: Tensor, y_right: Tensor) -> ReducedOutput:
+    return ReducedOutput(y_left, y_right, 0.5 * (y_left + y_right))
 
 
 def _forwarded(part: str, name: str, doc: str) -> Any:
@@ -73,6 +79,17 @@ class _FLS(ConstrainedModule):
 
     def _checked(self, x: Tensor) -> Tensor:
         return check_batch(x, self.n_features, self.antecedents.raw_centers)
+
+    def _whole(self, x: Tensor, algorithm: str = "auto") -> tuple[Tensor, ...] | None:
+        """The output, or both ends of the type-reduced set, by :class:`Whole`; None where that cannot be used."""
+        if not can_be_whole(self.antecedents, self.consequents, x):
+            return None
+        parameters = raw_parameters(self.antecedents, self.consequents)
+        return staged(Whole(self.antecedents, algorithm), self._parted, x, *parameters)
+
+    def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
+        """What :meth:`_whole` gives, part by part, in operations whose gradients can be differentiated again."""
+        raise NotImplementedError
 
 
 class T1FLS(_FLS):
@@ -132,8 +149,11 @@ class T1FLS(_FLS):
         self.consequents = TSKConsequents(n_features, n_outputs, n_rules, order=order, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        self._checked(x)
-        return weighted_average(self.antecedents(x), self.consequents(x))
+        whole = self._whole(self._checked(x))
+        return weighted_average(self.antecedents(x), self.consequents(x)) if whole is None else whole[0]
+
+    def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
+        return (weighted_average(*by_parts(self.antecedents, self.consequents, x, parameters)),)
 
     def firing(self, x: Tensor) -> Tensor:
         """Firing relative to the strongest rule of each sample, (batch, rules)."""
@@ -247,8 +267,14 @@ class IT2FLS(_FLS):
             nn.init.zeros_(self.raw_mix)
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.type_reduction == "km":
+            return self.reduce(x).y
         log_lower, log_upper = self.antecedents(self._checked(x))
         return self._crisp(log_lower, log_upper, self.consequents(x))
+
+    def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
+        firing, consequents = by_parts(self.antecedents, self.consequents, x, parameters)
+        return type_reduced_set(*firing, consequents, self.algorithm)
 
     def _crisp(self, log_lower: Tensor, log_upper: Tensor, consequents: Tensor) -> Tensor:
         return type_reduce(log_lower, log_upper, consequents, self.type_reduction, mix=self.mix, algorithm=self.algorithm)
@@ -264,11 +290,15 @@ class IT2FLS(_FLS):
         ReducedOutput
             Named tuple (y_left, y_right, y), each (batch, outputs).
         """
-        log_lower, log_upper = self.antecedents(self._checked(x))
+        self._checked(x)
+        ends = self._whole(x, self.algorithm) if self.type_reduction == "km" else None
+        if ends is not None:
+            return _middle(*ends)
+        log_lower, log_upper = self.antecedents(x)
         consequents = self.consequents(x)
         y_left, y_right = type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
         if self.type_reduction == "km":
-            return ReducedOutput(y_left, y_right, 0.5 * (y_left + y_right))
+            return _middle(y_left, y_right)
         y = self._crisp(log_lower, log_upper, consequents)
         # Inside already, but for rounding and for firing below the floor of relative_firing.
         return ReducedOutput(y_left, y_right, torch.minimum(torch.maximum(y, y_left), y_right))
