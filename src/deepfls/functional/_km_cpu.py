@@ -76,13 +76,13 @@ def _row_end_points(y, low, up):
 
 
 @compiled
-def _load_firing(firing, logs, log_ratios, first, n_rows, low, up, bits):
+def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
     """Copy the bounds of the firing of some rows to scratch; of logarithms, relative to the largest of each row.
 
-    Firing is (batch, 2 rules), lower and upper bounds side by side. Where there are logarithms of the ratios of the two,
-    (rules,), it is the upper bounds only, (batch, rules), and one exponential serves both.
+    Firing is (batch, 2 rules), lower and upper bounds side by side. Where there are ratios of the two, (rules,), it is the
+    upper bounds only, (batch, rules), and one exponential serves both.
     """
-    shared = log_ratios.shape[0] > 0
+    shared = ratios.shape[0] > 0
     n_rules = firing.shape[1] if shared else firing.shape[1] // 2
     for row in range(n_rows):
         source_up = firing[first + row, firing.shape[1] - n_rules :]
@@ -98,10 +98,9 @@ def _load_firing(firing, logs, log_ratios, first, n_rows, low, up, bits):
     if logs:
         exponentials(up[: n_rows * n_rules], bits)
     if shared:
-        for p in range(n_rules):
-            ratio = math.exp(log_ratios[p])
-            for row in range(n_rows):
-                bound = ratio * up[row * n_rules + p]
+        for row in range(n_rows):
+            for p in range(n_rules):
+                bound = ratios[p] * up[row * n_rules + p]
                 low[row * n_rules + p] = _FLOOR if bound < _FLOOR else bound
     elif logs:
         exponentials(low[: n_rows * n_rules], bits)
@@ -109,16 +108,20 @@ def _load_firing(firing, logs, log_ratios, first, n_rows, low, up, bits):
 
 @compiled
 def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
-    """Fill the ends (batch, outputs) from (log-)firing, see above, and consequents (batch, rules, outputs)."""
+    """Fill the ends (batch, outputs) from (log-)firing, see above, and consequents (batch, rules, outputs).
+
+    The logarithms of the ratios are (rules,), or (0,) where there are none.
+    """
     batch, n_rules, n_outputs = consequents.shape
     block = max(1, BLOCK // n_rules)
     lows = np.empty(block * n_rules)
     ups = np.empty(block * n_rules)
     bits = np.empty(block * n_rules, np.int64)
     y = np.empty(n_rules)
+    ratios = np.exp(log_ratios)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(firing, logs, log_ratios, first, n_rows, lows, ups, bits)
+        _load_firing(firing, logs, ratios, first, n_rows, lows, ups, bits)
         for row in range(n_rows):
             at = first + row
             low = lows[row * n_rules : (row + 1) * n_rules]
@@ -192,11 +195,12 @@ def end_point_gradients(
     ups = np.empty(block * n_rules)
     bits = np.empty(block * n_rules, np.int64)
     y = np.empty(n_rules)
+    ratios = np.exp(log_ratios)
     to_lower = np.empty(n_rules)
     to_upper = np.empty(n_rules)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(firing, logs, log_ratios, first, n_rows, lows, ups, bits)
+        _load_firing(firing, logs, ratios, first, n_rows, lows, ups, bits)
         for row in range(n_rows):
             at = first + row
             low = lows[row * n_rules : (row + 1) * n_rules]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -60,6 +61,34 @@ def cross_entropy(y: Tensor, target: Tensor) -> Tensor:
     return functional.cross_entropy(y, target[:, 0].long(), reduction="none").unsqueeze(1)
 
 
+# Derivatives of the losses in y, entry by entry, as autograd gives them at kinks too.
+
+
+def _l1_slope(y: Tensor, target: Tensor) -> Tensor:
+    return (y - target).sign_()
+
+
+def _l2_slope(y: Tensor, target: Tensor) -> Tensor:
+    return (y - target).mul_(2.0)
+
+
+def _huber_slope(y: Tensor, target: Tensor, delta: float = 1.0) -> Tensor:
+    return (y - target).clamp_(-delta, delta)
+
+
+def _log_cosh_slope(y: Tensor, target: Tensor) -> Tensor:
+    return (y - target).tanh_()
+
+
+def _pinball_slope(y: Tensor, target: Tensor, quantile: float = 0.5) -> Tensor:
+    return (y - target).sign_().mul_(0.5).add_(0.5 - quantile)
+
+
+def _cross_entropy_slope(y: Tensor, target: Tensor) -> Tensor:
+    slope = y.softmax(dim=1)
+    return slope.scatter_add_(1, target.long(), torch.full_like(target, -1.0, dtype=y.dtype))
+
+
 @dataclass(frozen=True)
 class SetLoss:
     """A point loss on the crisp output plus the pinball losses of both ends: it trains a type-reduced set as an interval.
@@ -108,3 +137,30 @@ LOSSES: dict[str, Loss] = {
     "pinball": pinball,
     "cross-entropy": cross_entropy,
 }
+
+_SLOPES: dict[Loss, Loss] = {
+    l1: _l1_slope,
+    l2: _l2_slope,
+    huber: _huber_slope,
+    log_cosh: _log_cosh_slope,
+    pinball: _pinball_slope,
+    cross_entropy: _cross_entropy_slope,
+}
+
+
+def slopes_of(loss: Loss) -> Callable[..., tuple[Tensor, ...]] | None:
+    """The derivatives of a loss of this file, its options bound or not, in each output it takes; None for others."""
+    if isinstance(loss, SetLoss):
+        point = slopes_of(loss.point)
+        return None if point is None else partial(_set_slopes, loss, point)
+    options = loss.keywords if isinstance(loss, partial) and not loss.args else {}
+    slope = _SLOPES.get(loss.func if isinstance(loss, partial) else loss)
+    return None if slope is None else lambda y, target: (slope(y, target, **options),)
+
+
+def _set_slopes(
+    loss: SetLoss, point: Callable[..., tuple[Tensor, ...]], y_left: Tensor, y_right: Tensor, y: Tensor, target: Tensor
+) -> tuple[Tensor, ...]:
+    tail = 0.5 * (1.0 - loss.coverage)
+    left, right = _pinball_slope(y_left, target, tail), _pinball_slope(y_right, target, 1.0 - tail)
+    return left.mul_(loss.weight), right.mul_(loss.weight), *point(y, target)

@@ -15,7 +15,7 @@ from deepfls.functional.tracing import staged
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.constraints import ConstrainedModule
-from deepfls.nn.whole import Whole, by_parts, can_be_whole, raw_parameters
+from deepfls.nn.whole import Whole, by_parts, can_be_whole, has_hooks, raw_parameters
 
 
 class ReducedOutput(NamedTuple):
@@ -309,3 +309,14 @@ class IT2FLS(_FLS):
 
     def extra_repr(self) -> str:
         return f"type_reduction={self.type_reduction!r}, algorithm={self.algorithm!r}"
+
+
+def whole_stage(system: nn.Module, workspace: Any = None) -> Whole | None:
+    """What such a system does in a forward pass, as a stage without autograd; None where it cannot be one."""
+    if type(system) not in (T1FLS, IT2FLS) or has_hooks(system):
+        return None
+    if not can_be_whole(system.antecedents, system.consequents, system.antecedents.raw_centers):
+        return None
+    if isinstance(system, T1FLS):
+        return Whole(system.antecedents, "auto", workspace)
+    return Whole(system.antecedents, system.algorithm, workspace) if system.type_reduction == "km" else None

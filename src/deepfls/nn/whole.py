@@ -32,11 +32,15 @@ def can_be_whole(antecedents: nn.Module, consequents: nn.Module, x: Tensor) -> b
     """Whether nobody could tell: on the CPU, not traced, and the parts as they are made here, without hooks."""
     if type(antecedents) not in (T1Antecedents, IT2Antecedents) or type(consequents) is not TSKConsequents:
         return False
-    if any(getattr(part, name) for part in (antecedents, consequents) for name in _HOOKS):
-        return False
-    if any(getattr(torch_module, name) for name in _GLOBAL_HOOKS):
+    if has_hooks(antecedents) or has_hooks(consequents):
         return False
     return can_use_kernels(x, antecedents.raw_centers, consequents.raw_intercepts)
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Whether someone wants to be told when a module is called."""
+    own = any(getattr(module, name) for name in _HOOKS)
+    return own or any(getattr(torch_module, name) for name in _GLOBAL_HOOKS)
 
 
 _ANTECEDENT_NAMES = ("raw_centers", "raw_sigmas", "raw_spreads", "raw_heights")

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from collections.abc import Callable
 from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_loss_values, check_type_reduced
-from deepfls.functional.losses import SetLoss
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
 from deepfls.train.distributed import Group
+from deepfls.train.gradients import Gradients, LossFunction, gradients_of, mean_loss
 from deepfls.train.progress import Progress
 from deepfls.train.rows import Batch, Batches, MemoryBatches, Rows
 from deepfls.train.state import Run, State, TrainResult
@@ -28,8 +26,6 @@ _MAX_RETREATS = 3
 
 # Seconds of compiling that a user would notice.
 _NOTICED = 1.0
-
-LossFunction = Callable[..., Tensor]
 
 
 class Checkpointing(Protocol):
@@ -83,7 +79,10 @@ def train(
     loss_function = config.loss_function()
     group = group or Group()
     parameters = [p for p in system.parameters() if p.requires_grad]
-    seconds = _compile_kernels(system, parameters)
+    gradients = gradients_of(system, loss_function, parameters)
+    began = time.perf_counter()
+    gradients.warm_up()  # so that no reported time has compiling in it
+    seconds = time.perf_counter() - began
     if progress is not None and seconds > _NOTICED:
         progress.compiled(seconds)
     batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
@@ -100,7 +99,7 @@ def train(
                 with contextlib.closing(batches.epoch(generator, run.step)) as epoch:  # type: ignore[type-var]
                     for batch in epoch:
                         rate = config.rate(run.epoch * batches.n_steps + run.step, n_steps) * run.slowdown
-                        loss = _step(system, batch, loss_function, config, run.optimizer, parameters, rate, group)
+                        loss = _step(system, batch, gradients, config, run, rate, group)
                         torch.mul(loss, batch.n_rows, out=run.losses[run.step])
                         run.step += 1
                         result.n_steps += 1
@@ -123,15 +122,6 @@ def train(
     if group.leads:
         _warn_of_end(run, validation is not None)
     return result
-
-
-def _compile_kernels(system: T1FLS | IT2FLS, parameters: list[nn.Parameter]) -> float:
-    """Send a row of zeros through the system and back, so that no reported time has compiling in it; the seconds of it."""
-    began = time.perf_counter()
-    system(parameters[0].new_zeros(1, system.n_features)).sum().backward()
-    for parameter in parameters:
-        parameter.grad = None
-    return time.perf_counter() - began
 
 
 def _end_epoch(
@@ -182,45 +172,34 @@ def _warn_of_end(run: Run, with_validation: bool) -> None:
 def _step(
     system: T1FLS | IT2FLS,
     batch: Batch,
-    loss_function: LossFunction,
+    gradients: Gradients,
     config: TrainConfig,
-    optimizer: torch.optim.Optimizer,
-    parameters: list[nn.Parameter],
+    run: Run,
     rate: float,
     group: Group,
 ) -> Tensor:
     """One step on a batch; its mean loss over the rows of all processes."""
-    optimizer.zero_grad()
-    if group.size == 1:
-        loss = _mean_loss(loss_function, system, batch.rows)
-        loss.backward()
-        loss = loss.detach()
-    else:
-        loss = _shared_backward(system, batch, loss_function, parameters, group)
+    loss = gradients(batch.rows) if group.size == 1 else _shared_gradients(gradients, batch, run.parameters, group)
     if config.gradient_clip is not None:
-        nn.utils.clip_grad_norm_(parameters, config.gradient_clip)
-    for entry in optimizer.param_groups:
-        entry["lr"] = rate
-    optimizer.step()
+        nn.utils.clip_grad_norm_(run.parameters, config.gradient_clip)
+    run.update(rate)
     if config.weight_decay:
         _decay_slopes(system, min(rate * config.weight_decay, 1.0))
     return loss
 
 
-def _shared_backward(
-    system: T1FLS | IT2FLS, batch: Batch, loss_function: LossFunction, parameters: list[nn.Parameter], group: Group
-) -> Tensor:
+def _shared_gradients(gradients: Gradients, batch: Batch, parameters: list[nn.Parameter], group: Group) -> Tensor:
     """Gradients and mean loss over the rows of all processes, each process counting by its rows.
 
     They travel as one flat tensor: a message costs about a millisecond whatever its size.
     """
-    loss = parameters[0].new_zeros(())
+    loss = parameters[0].detach().new_zeros(())
     if len(batch.rows):
-        part = _mean_loss(loss_function, system, batch.rows) * (len(batch.rows) / batch.n_rows)
-        part.backward()
-        loss = part.detach()
-    gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-    flat = group.total(torch.cat([*(g.reshape(-1) for g in gradients), loss.reshape(1)]))
+        loss = gradients(batch.rows, len(batch.rows) / batch.n_rows)
+        own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+    else:
+        own = [torch.zeros_like(p) for p in parameters]
+    flat = group.total(torch.cat([*(g.reshape(-1) for g in own), loss.reshape(1)]))
     for parameter, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters]), strict=True):
         parameter.grad = part.view_as(parameter)
     return flat[-1]
@@ -238,25 +217,10 @@ def _decay_slopes(system: T1FLS | IT2FLS, share: float) -> None:
             slopes.lerp_(slopes.mean(dim=0, keepdim=True), share)
 
 
-def _mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, batch: Rows) -> Tensor:
-    """Mean over outputs and samples, by weight where there are weights."""
-    if isinstance(loss_function, SetLoss):
-        y_left, y_right, y = check_type_reduced(system).reduce(batch.x)
-        losses = loss_function(y_left, y_right, y, batch.target)
-    else:
-        y = system(batch.x)
-        losses = loss_function(y, batch.target)
-    losses = check_loss_values(losses, y, weighted=batch.weight is not None)
-    if batch.weight is None:
-        return losses.mean()
-    # Weights have mean 1 over all rows, so a batch's own sum need not divide: it may be 0.
-    return (losses.mean(dim=1) * batch.weight).mean()
-
-
 def _evaluate(system: T1FLS | IT2FLS, loss_function: LossFunction, rows: Rows, group: Group) -> float:
     with torch.no_grad():
         if group.size == 1:
-            return float(_mean_loss(loss_function, system, rows))
-        loss = _mean_loss(loss_function, system, rows) if len(rows) else rows.x.new_zeros(())
+            return float(mean_loss(loss_function, system, rows))
+        loss = mean_loss(loss_function, system, rows) if len(rows) else rows.x.new_zeros(())
         loss_sum, n_rows = group.total(torch.stack([loss.double() * len(rows), loss.new_tensor(len(rows)).double()]))
         return float(loss_sum / n_rows)

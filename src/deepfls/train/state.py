@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepfls.train.adam import repeat_adam
 from deepfls.train.config import TrainConfig
 
 State = tuple[dict[str, Any], dict[str, Tensor]]
@@ -106,6 +107,13 @@ class Run:
     def begin_epoch(self) -> None:
         if self.step == 0:
             self.epoch_generator = self.generator.get_state()
+
+    def update(self, rate: float) -> None:
+        """Take a step of the optimiser along the gradients, at a rate."""
+        for entry in self.optimizer.param_groups:
+            entry["lr"] = rate
+        if not repeat_adam(self.optimizer):
+            self.optimizer.step()
 
     def slow_down(self) -> None:
         """Go on at a tenth of the rate, with an optimiser that remembers nothing."""
