@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from deepfls import experiment, load
 from deepfls.cli.app import app
 from deepfls.cli.sections import write_section
+from deepfls.train.state import Run
 
 KEYS = {
     "dataset", "rules", "system", "output", "seconds", "ms_per_step", "steps", "extrapolated", "rmse_mean", "rmse_std",
@@ -70,16 +70,16 @@ def test_enumeration_of_many_rules_is_left_out(shared_data: Path) -> None:
 def test_interrupt_keeps_finished_cells(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C inside a training step of the second set: the loop ends the run early, which must not count as measured."""
     rows_file = tmp_path / "rows.json"
-    real = torch.optim.Adam.step
+    update = Run.update
     steps = []
 
-    def interrupted(optimizer: torch.optim.Adam, *args: Any, **options: Any) -> Any:
-        steps.append(optimizer.param_groups[0]["params"][0].shape[1])
+    def interrupted(run: Run, rate: float) -> None:
+        steps.append(run.parameters[0].shape[1])
         if steps[-1] == 8 and steps.count(8) == 3:  # enb has 8 inputs
             raise KeyboardInterrupt
-        return real(optimizer, *args, **options)
+        update(run, rate)
 
-    monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
+    monkeypatch.setattr(Run, "update", interrupted)
     done = reproduce(shared_data, "--systems", "t1", "--json", str(rows_file))
     assert done.exit_code == 130
     assert [row["dataset"] for row in json.loads(rows_file.read_text())] == ["boston"]

@@ -13,6 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from deepfls import FLSClassifier, FLSRegressor, load, metrics
+from deepfls.train.state import Run as TrainingRun
 
 FAST = ("--epochs", "3", "--rules", "2", "--seed", "0")
 SAME = {"epochs": 3, "n_rules": 2, "random_state": 0}
@@ -328,17 +329,15 @@ def test_train_shows_warnings_as_one_line(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 def test_train_interrupted_saves_what_it_has(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
+    update, calls = TrainingRun.update, []
 
-    step, calls = torch.optim.Adam.step, []
-
-    def interrupt(self: torch.optim.Adam, *arguments: object) -> object:
+    def interrupt(self: TrainingRun, rate: float) -> None:
         calls.append(1)
         if len(calls) == 12:
             raise KeyboardInterrupt
-        return step(self, *arguments)
+        update(self, rate)
 
-    monkeypatch.setattr(torch.optim.Adam, "step", interrupt)
+    monkeypatch.setattr(TrainingRun, "update", interrupt)
     arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", "--epochs", "1000", "--batch-size", "10")
     result = run(*arguments, "--out", "m.fls", code=130)
     assert result.stderr.startswith("Warning: Training was interrupted in epoch 3 of 1000; ")

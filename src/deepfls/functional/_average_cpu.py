@@ -11,22 +11,21 @@ from deepfls.functional._compiled import BLOCK, compiled, exponentials, largest
 
 @compiled
 def normalized_firing(log_firing, first, n_rows, firing, bits):
-    """Fill firing (n_rows * rules,) with shares that add up to 1 in each of the rows from ``first`` on."""
+    """Fill firing (n_rows, rules) with shares that add up to 1 in each of the rows from ``first`` on."""
     n_rules = log_firing.shape[1]
     for row in range(n_rows):
         source = log_firing[first + row]
         peak = np.float64(largest(source))
         for p in range(n_rules):
-            firing[row * n_rules + p] = source[p] - peak
-    exponentials(firing[: n_rows * n_rules], bits)
+            firing[row, p] = source[p] - peak
+    exponentials(firing.reshape(-1)[: n_rows * n_rules], bits)
     for row in range(n_rows):
-        shares = firing[row * n_rules : (row + 1) * n_rules]
         total = 0.0
         for p in range(n_rules):
-            total += shares[p]
+            total += firing[row, p]
         scale = 1.0 / total
         for p in range(n_rules):
-            shares[p] *= scale
+            firing[row, p] *= scale
 
 
 @compiled
@@ -34,17 +33,16 @@ def averages(log_firing, consequents, y):
     """Fill y (batch, outputs) from log-firing (batch, rules) and consequents (batch, rules, outputs)."""
     batch, n_rules, n_outputs = consequents.shape
     block = max(1, BLOCK // n_rules)
-    firing = np.empty(block * n_rules)
+    firing = np.empty((block, n_rules))
     bits = np.empty(block * n_rules, np.int64)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
         normalized_firing(log_firing, first, n_rows, firing, bits)
         for row in range(n_rows):
-            shares = firing[row * n_rules : (row + 1) * n_rules]
             for output in range(n_outputs):
                 total = 0.0
                 for p in range(n_rules):
-                    total += shares[p] * consequents[first + row, p, output]
+                    total += firing[row, p] * consequents[first + row, p, output]
                 y[first + row, output] = total
 
 
@@ -53,7 +51,7 @@ def average_gradients(log_firing, consequents, y, grad_y, grad_log_firing, grad_
     """Fill the two gradients: with the shares s, dy/dy_p = s_p and dy/dlog f_p = s_p (y_p - y)."""
     batch, n_rules, n_outputs = consequents.shape
     block = max(1, BLOCK // n_rules)
-    firing = np.empty(block * n_rules)
+    firing = np.empty((block, n_rules))
     bits = np.empty(block * n_rules, np.int64)
     push = np.empty(n_rules)
     for first in range(0, batch, block):
@@ -61,7 +59,6 @@ def average_gradients(log_firing, consequents, y, grad_y, grad_log_firing, grad_
         normalized_firing(log_firing, first, n_rows, firing, bits)
         for row in range(n_rows):
             at = first + row
-            shares = firing[row * n_rules : (row + 1) * n_rules]
             for p in range(n_rules):
                 push[p] = 0.0
             for output in range(n_outputs):
@@ -69,6 +66,6 @@ def average_gradients(log_firing, consequents, y, grad_y, grad_log_firing, grad_
                 mean = np.float64(y[at, output])
                 for p in range(n_rules):
                     push[p] += slope * (consequents[at, p, output] - mean)
-                    grad_consequents[at, p, output] = slope * shares[p]
+                    grad_consequents[at, p, output] = slope * firing[row, p]
             for p in range(n_rules):
-                grad_log_firing[at, p] = shares[p] * push[p]
+                grad_log_firing[at, p] = firing[row, p] * push[p]

@@ -30,6 +30,9 @@ BLOCK = 2048
 # Numbers in the first array of a kernel from which a second thread pays for its start.
 _THREADED_SIZE = 100_000
 
+# Multiply-adds up to which BLAS libraries use one thread whatever their settings.
+_SMALL_PRODUCT = 200_000
+
 # Pieces of such work for each thread.
 _PIECES = 8
 
@@ -51,7 +54,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @compiled
 def exponentials(values, bits):
-    """Replace values (n,), not above 0, by their exponentials, to one unit in the last place.
+    """Replace values (n,), not above 700, by their exponentials, to one unit in the last place.
 
     Plain arithmetic in three loops that LLVM vectorises: five times as fast as calling ``exp`` for each number. ``bits`` is
     scratch of int64, at least as long.
@@ -126,14 +129,14 @@ class Workspace:
 
 
 def product(left: Array, right: Array, out: Array) -> Array:
-    """The matrix product by torch, on the threads torch has."""
+    """The matrix product: of small matrices by NumPy, a third of the call; else by torch, on the threads torch has."""
+    if left.size * right.shape[1] < _SMALL_PRODUCT:
+        return np.dot(left, right, out=out)
     torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
     return out
 
 
-def over_rows(
-    kernel: Callable[..., Any], arrays: Sequence[Array], *options: Any, sums: Sequence[Array] = ()
-) -> None:
+def over_rows(kernel: Callable[..., Any], arrays: Sequence[Array], *options: Any, sums: Sequence[Array] = ()) -> None:
     """Call a kernel on arrays of equal batch, in pieces shared by as many threads as torch uses where that pays.
 
     A kernel adds to ``sums``, its last arguments, what it finds for all rows together.

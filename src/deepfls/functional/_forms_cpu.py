@@ -40,27 +40,29 @@ def expand_rows(x, z, origin):
 
 @compiled
 def form_weights(centers, sigmas, log_heights, share, origin, weights):
-    """Fill weights (2 features + 1, stacks * rules) from sigmas (stacks, rules, features), one stack beside the other.
+    """Fill weights (stacks * rules, 2 features + 1) from sigmas (stacks, rules, features), one stack after the other.
 
     With w = -½ share / σ² and d = c - origin they are w, -2 w d and Σ w d². Log heights, (rules, features) or with no
-    features at all, add share Σ log h to the last row of the first stack.
+    features at all, add share Σ log h to the last column of the first stack.
     """
     n_stacks, n_rules, n_features = sigmas.shape
     for stack in range(n_stacks):
         for p in range(n_rules):
-            column = stack * n_rules + p
+            target = weights[stack * n_rules + p]
+            center = centers[p]
+            widths = sigmas[stack, p]
             total = 0.0
             for m in range(n_features):
-                d = np.float64(centers[p, m]) - origin[m]
-                sigma = np.float64(sigmas[stack, p, m])
+                d = np.float64(center[m]) - origin[m]
+                sigma = np.float64(widths[m])
                 w = -0.5 * share / (sigma * sigma)
-                weights[m, column] = w
-                weights[n_features + m, column] = -2.0 * w * d
+                target[m] = w
+                target[n_features + m] = -2.0 * w * d
                 total += w * d * d
             if stack == 0:
                 for m in range(log_heights.shape[1]):
                     total += share * log_heights[p, m]
-            weights[2 * n_features, column] = total
+            target[2 * n_features] = total
 
 
 @compiled
@@ -69,17 +71,19 @@ def form_gradients(centers, sigmas, share, origin, to_weights, grad_centers, gra
     n_stacks, n_rules, n_features = sigmas.shape
     for stack in range(n_stacks):
         for p in range(n_rules):
-            column = stack * n_rules + p
-            by_constant = np.float64(to_weights[2 * n_features, column])
+            given = to_weights[stack * n_rules + p]
+            center = centers[p]
+            widths = sigmas[stack, p]
+            by_constant = np.float64(given[2 * n_features])
             for m in range(n_features):
-                d = np.float64(centers[p, m]) - origin[m]
-                sigma = np.float64(sigmas[stack, p, m])
-                w = -0.5 * share / (sigma * sigma)
-                by_linear = np.float64(to_weights[n_features + m, column])
-                by_w = to_weights[m, column] - 2.0 * d * by_linear + d * d * by_constant
+                d = np.float64(center[m]) - origin[m]
+                inverse = 1.0 / np.float64(widths[m])
+                w = -0.5 * share * inverse * inverse
+                by_linear = np.float64(given[n_features + m])
+                by_w = given[m] - 2.0 * d * by_linear + d * d * by_constant
                 by_center = 2.0 * w * (d * by_constant - by_linear)
                 grad_centers[p, m] = by_center if stack == 0 else grad_centers[p, m] + by_center
-                grad_sigmas[stack, p, m] = -2.0 * w / sigma * by_w
+                grad_sigmas[stack, p, m] = -2.0 * w * inverse * by_w
             if stack == 0:
                 for m in range(grad_log_heights.shape[1]):
                     grad_log_heights[p, m] = share * by_constant

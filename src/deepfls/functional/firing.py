@@ -80,17 +80,17 @@ class Exponents:
         self._kernels.fill_origin(centers, self._origin)
         self._expanded = self._take("expanded", (len(x), 2 * n_features + 1), x.dtype)
         self._over_rows(self._kernels.expand_rows, (x, self._expanded), self._origin)
-        self._weights = self._take("weights", (2 * n_features + 1, n_stacks * n_rules), x.dtype)
+        self._weights = self._take("weights", (n_stacks * n_rules, 2 * n_features + 1), x.dtype)
         heights = centers[:, :0] if log_heights is None else log_heights
         self._kernels.form_weights(centers, sigmas, heights, self._share, self._origin, self._weights)
         self._centers, self._sigmas, self._has_heights = centers, sigmas, log_heights is not None
         exponents = self._take("exponents", (len(x), n_stacks * n_rules), x.dtype)
-        return (self._product(self._expanded, self._weights, exponents),)
+        return (self._product(self._expanded, self._weights.T, exponents),)
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         (grad,) = grads
         centers, sigmas, take = self._centers, self._sigmas, self._take
-        to_weights = self._product(self._expanded.T, grad, take("to_weights", self._weights.shape, grad.dtype))
+        to_weights = self._product(grad.T, self._expanded, take("to_weights", self._weights.shape, grad.dtype))
         grad_centers = take("grad_centers", centers.shape, grad.dtype)
         grad_sigmas = take("grad_sigmas", sigmas.shape, grad.dtype)
         no_heights = centers[:, :0]
@@ -104,7 +104,7 @@ class Exponents:
     def _grad_x(self, grad: Array) -> Array:
         """Gradient of the rows: with w and -2 w d the weights of z² and z, Σ_p grad_p (2 w z - 2 w d)."""
         n_features = self._expanded.shape[1] // 2
-        to_expanded = self._product(grad, self._weights.T, np.empty_like(self._expanded))
+        to_expanded = self._product(grad, self._weights, np.empty_like(self._expanded))
         z = self._expanded[:, n_features : 2 * n_features]
         return 2.0 * to_expanded[:, :n_features] * z + to_expanded[:, n_features : 2 * n_features]
 

@@ -135,9 +135,9 @@ def _chosen(algorithm: str, *tensors: Tensor) -> str:
 class EndPoints:
     """End points on the CPU by any algorithm, and their gradient by the compiled row kernel: a stage.
 
-    Its inputs are the firing (batch, 2 rules), lower and upper bounds side by side, the consequents, and None. Or, where the
-    lower bounds of all rows are the upper ones times the same ratios: the upper bounds, the consequents, and the logarithms
-    of the ratios (rules,). ``logs``: firing is given by logarithms.
+    Its inputs are the firing (batch, 2 rules), lower and upper bounds side by side, the consequents, and None. Or, where
+    the lower bounds of all rows are the upper ones times the same ratios: the upper bounds, the consequents, and the
+    logarithms of the ratios (rules,). ``logs``: firing is given by logarithms.
     """
 
     def __init__(self, algorithm: str, logs: bool, workspace: Any = None) -> None:
@@ -152,9 +152,7 @@ class EndPoints:
         self._ratios = _NO_RATIOS if log_ratios is None else log_ratios
         y_left, y_right = (self._take(name, (batch, n_outputs), consequents.dtype) for name in ("y_left", "y_right"))
         if self.algorithm == "newton":
-            self._over_rows(
-                self._kernels.end_points, (firing, consequents, y_left, y_right), self.logs, self._ratios
-            )
+            self._over_rows(self._kernels.end_points, (firing, consequents, y_left, y_right), self.logs, self._ratios)
         else:
             ratios = None if log_ratios is None else torch.from_numpy(log_ratios)
             bounds = _bounds(torch.from_numpy(firing), ratios, self.logs)

@@ -43,7 +43,13 @@ def staged(stage: Stage, formula: Callable[..., tuple[Tensor, ...]], *inputs: Te
     """The outputs of a stage as tensors. ``formula`` is the same in plain operations, for derivatives of derivatives."""
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in inputs):
         return _Staged.apply(stage, formula, *inputs)
-    return tuple(map(torch.from_numpy, stage.forward(*map(_array_or_none, inputs))))
+    with quietly():
+        return tuple(map(torch.from_numpy, stage.forward(*map(_array_or_none, inputs))))
+
+
+def quietly() -> np.errstate:
+    """Without the warnings that NumPy gives where torch goes on with NaN or infinity."""
+    return np.errstate(all="ignore")
 
 
 def array_of(tensor: Tensor) -> Array:
@@ -63,14 +69,16 @@ class _Staged(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
         ctx.stage, ctx.formula = stage, formula
         # Copies: what leaves may be changed in place, and the stage may need it to go back.
-        return tuple(torch.from_numpy(output.copy()) for output in stage.forward(*map(_array_or_none, inputs)))
+        with quietly():
+            return tuple(torch.from_numpy(output.copy()) for output in stage.forward(*map(_array_or_none, inputs)))
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         inputs = ctx.saved_tensors  # raises where one was changed in place
         if torch.is_grad_enabled():
             return None, None, *_plain_gradients(ctx.formula, inputs, grads)
-        found = ctx.stage.backward([array_of(grad) for grad in grads], ctx.needs_input_grad[2:])
+        with quietly():
+            found = ctx.stage.backward([array_of(grad) for grad in grads], ctx.needs_input_grad[2:])
         # Copies: a second backward pass through the same graph finds its results in the same memory.
         return None, None, *(None if grad is None else torch.from_numpy(grad.copy()) for grad in found)
 

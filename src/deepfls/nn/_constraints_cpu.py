@@ -4,65 +4,136 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from deepfls.functional._compiled import compiled
+from deepfls.functional._compiled import BLOCK, compiled, exponentials
 
 
 @compiled
 def bounded_exp(raw, least, most, value):
     """Fill value with e^raw, raw held within [least, most]."""
-    for i in range(raw.shape[0]):
-        value[i] = math.exp(min(max(raw[i], least), most))
+    powers = np.empty(BLOCK)
+    bits = np.empty(BLOCK, np.int64)
+    for first in range(0, raw.shape[0], BLOCK):
+        n = min(BLOCK, raw.shape[0] - first)
+        for i in range(n):
+            powers[i] = min(max(raw[first + i], least), most)
+        exponentials(powers[:n], bits)
+        for i in range(n):
+            value[first + i] = powers[i]
 
 
 @compiled
 def bounded_exp_gradient(raw, least, most, grad, grad_raw):
-    for i in range(raw.shape[0]):
-        grad_raw[i] = math.exp(raw[i]) * grad[i] if least <= raw[i] <= most else 0.0
+    powers = np.empty(BLOCK)
+    bits = np.empty(BLOCK, np.int64)
+    for first in range(0, raw.shape[0], BLOCK):
+        n = min(BLOCK, raw.shape[0] - first)
+        for i in range(n):
+            powers[i] = min(max(raw[first + i], least), most)
+        exponentials(powers[:n], bits)
+        for i in range(n):
+            inside = least <= raw[first + i] <= most
+            grad_raw[first + i] = powers[i] * grad[first + i] if inside else 0.0
 
 
 @compiled
-def _sigmoid(raw):
-    return 1.0 / (1.0 + math.exp(-raw)) if raw >= 0.0 else math.exp(raw) / (1.0 + math.exp(raw))
+def _load_decays(raw, first, n, decays, bits):
+    """Fill decays with e^-|raw|, from which sigmoid and its logarithm follow without overflow."""
+    for i in range(n):
+        decays[i] = -abs(raw[first + i])
+    exponentials(decays[:n], bits)
+
+
+@compiled
+def _sigmoid(raw, decay):
+    return (1.0 if raw >= 0.0 else decay) / (1.0 + decay)
+
+
+@compiled
+def _log1p(t):
+    """log(1 + t) for t in [0, 1], as 2 artanh(s) with s = t / (2 + t) <= 1/3: a series that vectorises."""
+    s = t / (2.0 + t)
+    q = s * s
+    series = 1.0 / 33.0
+    series = series * q + 1.0 / 31.0
+    series = series * q + 1.0 / 29.0
+    series = series * q + 1.0 / 27.0
+    series = series * q + 1.0 / 25.0
+    series = series * q + 1.0 / 23.0
+    series = series * q + 1.0 / 21.0
+    series = series * q + 1.0 / 19.0
+    series = series * q + 1.0 / 17.0
+    series = series * q + 1.0 / 15.0
+    series = series * q + 1.0 / 13.0
+    series = series * q + 1.0 / 11.0
+    series = series * q + 1.0 / 9.0
+    series = series * q + 1.0 / 7.0
+    series = series * q + 1.0 / 5.0
+    series = series * q + 1.0 / 3.0
+    return 2.0 * s * (series * q + 1.0)
 
 
 @compiled
 def bounded_log_sigmoid(raw, least, value):
     """Fill value with log sigmoid(raw), raw held above ``least``."""
-    for i in range(raw.shape[0]):
-        r = max(raw[i], least)
-        value[i] = -math.log1p(math.exp(-r)) if r >= 0.0 else r - math.log1p(math.exp(r))
+    decays = np.empty(BLOCK)
+    bits = np.empty(BLOCK, np.int64)
+    for first in range(0, raw.shape[0], BLOCK):
+        n = min(BLOCK, raw.shape[0] - first)
+        _load_decays(raw, first, n, decays, bits)
+        for i in range(n):
+            r = max(raw[first + i], least)
+            value[first + i] = min(r, 0.0) - _log1p(decays[i])
 
 
 @compiled
 def bounded_log_sigmoid_gradient(raw, least, grad, grad_raw):
-    for i in range(raw.shape[0]):
-        grad_raw[i] = _sigmoid(-raw[i]) * grad[i] if raw[i] >= least else 0.0
+    decays = np.empty(BLOCK)
+    bits = np.empty(BLOCK, np.int64)
+    for first in range(0, raw.shape[0], BLOCK):
+        n = min(BLOCK, raw.shape[0] - first)
+        _load_decays(raw, first, n, decays, bits)
+        for i in range(n):
+            r = raw[first + i]
+            grad_raw[first + i] = _sigmoid(-r, decays[i]) * grad[first + i] if r >= least else 0.0
 
 
 @compiled
 def ordered_pair_of(raw_sigmas, raw_spreads, least, most, least_ratio, lower, upper):
     """Fill upper with e^raw_sigmas, held within bounds, and lower with a share of it from [least_ratio, 1]."""
-    for i in range(raw_sigmas.shape[0]):
-        sigma = math.exp(min(max(raw_sigmas[i], least), most))
-        upper[i] = sigma
-        lower[i] = sigma * (least_ratio + (1.0 - least_ratio) * _sigmoid(raw_spreads[i]))
+    bounded_exp(raw_sigmas, least, most, upper)
+    decays = np.empty(BLOCK)
+    bits = np.empty(BLOCK, np.int64)
+    for first in range(0, raw_sigmas.shape[0], BLOCK):
+        n = min(BLOCK, raw_sigmas.shape[0] - first)
+        _load_decays(raw_spreads, first, n, decays, bits)
+        for i in range(n):
+            share = _sigmoid(raw_spreads[first + i], decays[i])
+            lower[first + i] = upper[first + i] * (least_ratio + (1.0 - least_ratio) * share)
 
 
 @compiled
 def ordered_pair_of_gradient(
     raw_sigmas, raw_spreads, least, most, least_ratio, grad_lower, grad_upper, grad_raw_sigmas, grad_raw_spreads
 ):
-    for i in range(raw_sigmas.shape[0]):
-        sigma = math.exp(min(max(raw_sigmas[i], least), most))
-        share = _sigmoid(raw_spreads[i])
-        inside = least <= raw_sigmas[i] <= most
-        by_sigma = grad_upper[i] + grad_lower[i] * (least_ratio + (1.0 - least_ratio) * share)
-        grad_raw_sigmas[i] = sigma * by_sigma if inside else 0.0
-        grad_raw_spreads[i] = sigma * grad_lower[i] * (1.0 - least_ratio) * share * _sigmoid(-raw_spreads[i])
+    powers = np.empty(BLOCK)
+    decays = np.empty(BLOCK)
+    bits = np.empty(BLOCK, np.int64)
+    for first in range(0, raw_sigmas.shape[0], BLOCK):
+        n = min(BLOCK, raw_sigmas.shape[0] - first)
+        for i in range(n):
+            powers[i] = min(max(raw_sigmas[first + i], least), most)
+        exponentials(powers[:n], bits)
+        _load_decays(raw_spreads, first, n, decays, bits)
+        for i in range(n):
+            at = first + i
+            spread = raw_spreads[at]
+            share = _sigmoid(spread, decays[i])
+            to_lower = np.float64(grad_lower[at])
+            by_sigma = grad_upper[at] + to_lower * (least_ratio + (1.0 - least_ratio) * share)
+            grad_raw_sigmas[at] = powers[i] * by_sigma if least <= raw_sigmas[at] <= most else 0.0
+            grad_raw_spreads[at] = powers[i] * to_lower * (1.0 - least_ratio) * share * _sigmoid(-spread, decays[i])
 
 
 @compiled
@@ -96,14 +167,10 @@ def paper_pair_of_gradient(
         center = min(abs(raw_sigmas[i]), most)
         spread = min(abs(raw_spreads[i]), most)
         upper = min(max(center + spread, least), most)
-        to_upper = np.float64(grad_upper[i])
-        to_difference = np.float64(grad_lower[i])
-        if center - spread < upper * least_ratio:  # the lower width is a share of the upper one
-            to_upper += least_ratio * to_difference
-            to_difference = 0.0
-        elif center - spread > upper:  # held below it, where the upper one is at its largest
-            to_upper += to_difference
-            to_difference = 0.0
+        # What share of the lower width's gradient goes to the upper one, by which it is held, and to the difference.
+        held = least_ratio if center - spread < upper * least_ratio else (1.0 if center - spread > upper else 0.0)
+        to_upper = grad_upper[i] + held * grad_lower[i]
+        to_difference = 0.0 if held > 0.0 else 1.0 * grad_lower[i]
         to_sum = to_upper if least <= center + spread <= most else 0.0
         inside_center = abs(raw_sigmas[i]) <= most
         inside_spread = abs(raw_spreads[i]) <= most

@@ -273,8 +273,8 @@ class IT2FLS(_FLS):
         return self._crisp(log_lower, log_upper, self.consequents(x))
 
     def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
-        firing, consequents = by_parts(self.antecedents, self.consequents, x, parameters)
-        return type_reduced_set(*firing, consequents, self.algorithm)
+        (log_lower, log_upper), consequents = by_parts(self.antecedents, self.consequents, x, parameters)
+        return type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
 
     def _crisp(self, log_lower: Tensor, log_upper: Tensor, consequents: Tensor) -> Tensor:
         return type_reduce(log_lower, log_upper, consequents, self.type_reduction, mix=self.mix, algorithm=self.algorithm)
@@ -311,12 +311,12 @@ class IT2FLS(_FLS):
         return f"type_reduction={self.type_reduction!r}, algorithm={self.algorithm!r}"
 
 
-def whole_stage(system: nn.Module, workspace: Any = None) -> Whole | None:
+def whole_stage(system: T1FLS | IT2FLS) -> Whole | None:
     """What such a system does in a forward pass, as a stage without autograd; None where it cannot be one."""
     if type(system) not in (T1FLS, IT2FLS) or has_hooks(system):
         return None
     if not can_be_whole(system.antecedents, system.consequents, system.antecedents.raw_centers):
         return None
     if isinstance(system, T1FLS):
-        return Whole(system.antecedents, "auto", workspace)
-    return Whole(system.antecedents, system.algorithm, workspace) if system.type_reduction == "km" else None
+        return Whole(system.antecedents, "auto")
+    return Whole(system.antecedents, system.algorithm) if system.type_reduction == "km" else None

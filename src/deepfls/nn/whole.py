@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules import module as torch_module
@@ -28,7 +27,7 @@ _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_
 _GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
 
 
-def can_be_whole(antecedents: nn.Module, consequents: nn.Module, x: Tensor) -> bool:
+def can_be_whole(antecedents: T1Antecedents | IT2Antecedents, consequents: TSKConsequents, x: Tensor) -> bool:
     """Whether nobody could tell: on the CPU, not traced, and the parts as they are made here, without hooks."""
     if type(antecedents) not in (T1Antecedents, IT2Antecedents) or type(consequents) is not TSKConsequents:
         return False
@@ -47,10 +46,11 @@ _ANTECEDENT_NAMES = ("raw_centers", "raw_sigmas", "raw_spreads", "raw_heights")
 _CONSEQUENT_NAMES = ("raw_intercepts", "raw_slopes")
 
 
-def raw_parameters(antecedents: nn.Module, consequents: nn.Module) -> tuple[Tensor | None, ...]:
+def raw_parameters(antecedents: nn.Module, consequents: nn.Module) -> tuple[Any, ...]:
     """Centers, widths, spreads, heights, intercepts and slopes as the optimiser sees them, None for what is not there."""
-    free = tuple(getattr(antecedents, name, None) for name in _ANTECEDENT_NAMES)
-    return *free, *(getattr(consequents, name) for name in _CONSEQUENT_NAMES)
+    # From the dictionaries themselves: a look-up by attribute goes through three of them, for each parameter.
+    free = map(antecedents._parameters.get, _ANTECEDENT_NAMES)
+    return *free, *map(consequents._parameters.get, _CONSEQUENT_NAMES)
 
 
 def by_parts(
@@ -75,34 +75,28 @@ class Whole:
         Of which only the settings are read.
     algorithm : str
         How end points are found.
-    workspace : Workspace, optional
-        Memory to use again in every pass. What a pass returns then lasts until the next one.
+
+    Notes
+    -----
+    What a pass returns lasts until the next one, which uses the same memory.
     """
 
-    def __init__(self, antecedents: T1Antecedents | IT2Antecedents, algorithm: str, workspace: Any = None) -> None:
+    def __init__(self, antecedents: T1Antecedents | IT2Antecedents, algorithm: str) -> None:
         from deepfls.functional import _compiled, _forms_cpu  # here: Numba is slow to import
 
         self._kernels = _forms_cpu
-        self._workspace = workspace or _compiled.Workspace()
-        self._product, self._take = _compiled.product, self._workspace.take
+        workspace = _compiled.Workspace()
+        self._product, self._take = _compiled.product, workspace.take
         self._share = share_of(antecedents.tnorm, antecedents.n_features)
-        self._sigmas = Mapped(sigma_formula(antecedents.parameterization, _has_spreads(antecedents)), self._workspace)
-        self._log_heights = Mapped(bounded_log_sigmoid, self._workspace)
-        self._exponents = Exponents(self._share, self._workspace)
+        self._sigmas = Mapped(sigma_formula(antecedents.parameterization, _has_spreads(antecedents)), workspace)
+        self._log_heights = Mapped(bounded_log_sigmoid, workspace)
+        self._exponents = Exponents(self._share, workspace)
         self._is_interval = isinstance(antecedents, IT2Antecedents)
-        self._ends = EndPoints(algorithm, logs=True, workspace=self._workspace)
-        self._average = Averages(self._workspace)
+        self._ends = EndPoints(algorithm, logs=True, workspace=workspace)
+        self._average = Averages(workspace)
 
-    def forward(
-        self,
-        x: Array,
-        centers: Array,
-        raw_sigmas: Array,
-        raw_spreads: Array | None,
-        raw_heights: Array | None,
-        intercepts: Array,
-        slopes: Array | None,
-    ) -> tuple[Array, ...]:
+    def forward(self, x: Array, *parameters: Any) -> tuple[Array, ...]:
+        centers, raw_sigmas, raw_spreads, raw_heights, intercepts, slopes = parameters
         raws = (raw_sigmas,) if raw_spreads is None else (raw_sigmas, raw_spreads)
         (sigmas,) = self._sigmas.forward(*raws)
         log_heights = None if raw_heights is None else self._log_heights.forward(raw_heights)[0][0]
@@ -126,12 +120,9 @@ class Whole:
         if slopes is None:
             consequents[:] = intercepts
         else:
-            torch.addmm(
-                torch.from_numpy(intercepts).view(-1),
-                torch.from_numpy(x),
-                torch.from_numpy(slopes).view(n_rules * n_outputs, -1).t(),
-                out=torch.from_numpy(consequents).view(len(x), n_rules * n_outputs),
-            )
+            flat = consequents.reshape(len(x), n_rules * n_outputs)
+            self._product(x, slopes.reshape(n_rules * n_outputs, -1).T, flat)
+            flat += intercepts.reshape(-1)
         return consequents
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
@@ -140,7 +131,8 @@ class Whole:
             grad_firing, grad_consequents, grad_ratios = self._ends.backward(grads, (True, True, self._shares_width))
         else:
             grad_firing, grad_consequents = self._average.backward(grads, (True, True))
-        assert grad_firing is not None and grad_consequents is not None
+        assert grad_firing is not None
+        assert grad_consequents is not None
         grad_x, grad_centers, grad_log_heights, grad_sigmas = self._exponents.backward([grad_firing], wanted[:1])
         assert grad_sigmas is not None
         if grad_ratios is not None:
@@ -154,7 +146,7 @@ class Whole:
         batch, n_rules, n_outputs = grad_consequents.shape
         flat = grad_consequents.reshape(batch, n_rules * n_outputs)
         grad_intercepts = self._take("grad_intercepts", (n_rules, n_outputs), flat.dtype)
-        torch.sum(torch.from_numpy(flat), dim=0, out=torch.from_numpy(grad_intercepts).view(-1))
+        np.add.reduce(flat, axis=0, out=grad_intercepts.reshape(-1))
         grad_slopes = None
         if self._slopes is not None:
             grad_slopes = self._take("grad_slopes", self._slopes.shape, flat.dtype)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from deepfls._checks import check_loss_values, check_type_reduced
 from deepfls.functional.losses import SetLoss, slopes_of
-from deepfls.functional.tracing import array_of
+from deepfls.functional.tracing import Array, array_of, quietly
 from deepfls.nn.systems import IT2FLS, T1FLS, whole_stage
-from deepfls.nn.whole import raw_parameters
+from deepfls.nn.whole import Whole, raw_parameters
 from deepfls.train.rows import Rows
 
 LossFunction = Callable[..., Tensor]
@@ -30,10 +30,14 @@ class Gradients(Protocol):
 
 
 def gradients_of(system: T1FLS | IT2FLS, loss_function: LossFunction, parameters: list[nn.Parameter]) -> Gradients:
-    """The faster of the two ways, where both can be gone."""
-    if ByKernels.can_be_used(system, loss_function, parameters):
-        return ByKernels(system, loss_function)
-    return ByAutograd(system, loss_function, parameters)
+    """By kernels where that can be done: on the CPU, with a loss whose slopes are known, and nobody watching on the way."""
+    stage, slopes = whole_stage(system), slopes_of(loss_function)
+    watched = any(p._backward_hooks or not p.is_contiguous() for p in parameters)
+    # A loss of a set on a system that has none is left to the way that refuses it with a reason.
+    fits = isinstance(system, IT2FLS) or not isinstance(loss_function, SetLoss)
+    if stage is None or slopes is None or watched or not fits:
+        return ByAutograd(system, loss_function, parameters)
+    return ByKernels(system, stage, loss_function, slopes)
 
 
 def mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, rows: Rows) -> Tensor:
@@ -74,47 +78,50 @@ class ByAutograd:
 class ByKernels:
     """Systems on the CPU with a loss whose slopes are known: no graph is built, and memory is used again in every step."""
 
-    def __init__(self, system: T1FLS | IT2FLS, loss_function: LossFunction) -> None:
-        from deepfls.functional._compiled import Workspace  # here: Numba is slow to import
-
-        stage, slopes = whole_stage(system, Workspace()), slopes_of(loss_function)
-        assert stage is not None and slopes is not None
+    def __init__(
+        self,
+        system: T1FLS | IT2FLS,
+        stage: Whole,
+        loss_function: LossFunction,
+        slopes: Callable[..., tuple[Array, ...]],
+    ) -> None:
         self._stage, self._slopes, self._loss_function = stage, slopes, loss_function
         self._of_set = isinstance(loss_function, SetLoss)
         self._parameters = raw_parameters(system.antecedents, system.consequents)
+        self._gradients: list[tuple[Tensor, Tensor]] = []
         self._values = [None if parameter is None else array_of(parameter) for parameter in self._parameters]
 
-    @staticmethod
-    def can_be_used(system: T1FLS | IT2FLS, loss_function: LossFunction, parameters: list[nn.Parameter]) -> bool:
-        if slopes_of(loss_function) is None or whole_stage(system) is None:
-            return False
-        if isinstance(loss_function, SetLoss) and not isinstance(system, IT2FLS):
-            return False  # which the other way refuses with a reason
-        return all(p.is_contiguous() and not p._backward_hooks for p in parameters)
-
     def warm_up(self) -> None:
-        centers = self._values[0]
-        assert centers is not None
-        outputs = self._stage.forward(np.zeros_like(centers[:1]), *self._values)
+        row = torch.zeros_like(self._parameters[0][:1])  # centers have a column for every feature
+        outputs = self._stage.forward(array_of(row), *self._values)
         self._stage.backward([np.zeros_like(output) for output in outputs], (False,))
 
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
-        outputs = list(map(torch.from_numpy, self._stage.forward(array_of(rows.x), *self._values)))
+        with quietly():
+            return self._backward(rows, share)
+
+    def _backward(self, rows: Rows, share: float) -> Tensor:
+        outputs = self._stage.forward(array_of(rows.x), *self._values)
         if len(outputs) == 2:
-            outputs.append(torch.lerp(*outputs, 0.5))
+            outputs = (*outputs, 0.5 * (outputs[0] + outputs[1]))
         seen = outputs if self._of_set else outputs[-1:]
-        losses = self._loss_function(*seen, rows.target)
-        slopes = self._slopes(*seen, rows.target)
-        # The mean over all entries, and the weights of the rows, as factors of the slopes.
+        losses = self._loss_function(*map(torch.from_numpy, seen), rows.target)
+        # The mean over all entries, and the weights of the rows, are factors of the slopes.
         factor = share / max(losses.numel(), 1)
-        scale = factor if rows.weight is None else rows.weight.unsqueeze(1) * factor
-        grads = [slope * scale for slope in slopes]
-        if len(outputs) == 2 + 1:
+        scale = factor if rows.weight is None else array_of(rows.weight)[:, None] * factor
+        grads = [slope * scale for slope in self._slopes(*seen, array_of(rows.target))]
+        if len(outputs) == 3:  # the crisp output is the middle of the ends
             half = 0.5 * grads[-1]
-            grads = [half, half] if len(grads) == 1 else [grads[0] + half, grads[1] + half]
-        _, *found = self._stage.backward([grad.numpy() for grad in grads], (False,))
-        for parameter, grad in zip(self._parameters, found, strict=True):
-            if parameter is not None and parameter.requires_grad:
-                parameter.grad = torch.from_numpy(grad)
+            grads = [grads[0] + half, grads[1] + half] if self._of_set else [half, half]
+        found = self._stage.backward(grads, (False,))
+        self._leave(found[1:])
         loss = _mean(losses, rows.weight)
         return loss if share == 1.0 else loss * share
+
+    def _leave(self, found: Sequence[Array | None]) -> None:
+        """Hand gradients over. The stage leaves them at the same place after every step."""
+        if not self._gradients:
+            pairs = zip(self._parameters, found, strict=True)
+            self._gradients = [(p, torch.from_numpy(g)) for p, g in pairs if p is not None and p.requires_grad]
+        for parameter, gradient in self._gradients:
+            parameter.grad = gradient

@@ -1,0 +1,136 @@
+"""A whole system as one stage: the same numbers as its parts, and only where nobody could tell the difference."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deepfls.functional import type_reduced_set, weighted_average
+from deepfls.functional.tracing import array_of
+from deepfls.nn import IT2FLS, T1FLS
+from deepfls.nn.systems import whole_stage
+from deepfls.nn.whole import can_be_whole, raw_parameters
+
+KINDS = ["t1", "h", "s", "hs"]
+SETTINGS = list(itertools.product(KINDS, ["ordered", "paper"], ["product", "htsk"], [0, 1], [1, 2]))
+
+
+def new_system(kind: str, **options: object) -> T1FLS | IT2FLS:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        options = {"n_rules": 4, "dtype": torch.float64, **options}
+        return T1FLS(3, **options) if kind == "t1" else IT2FLS(3, uncertainty=kind, **options)  # type: ignore[arg-type]
+
+
+def rows(n_rows: int = 20) -> Tensor:
+    return torch.randn(n_rows, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(4))
+
+
+def of_parts(system: T1FLS | IT2FLS, x: Tensor) -> Tensor:
+    consequents = system.consequents(x)
+    if isinstance(system, T1FLS):
+        return weighted_average(system.antecedents(x), consequents)
+    return 0.5 * sum(type_reduced_set(*system.antecedents(x), consequents), torch.zeros(()))
+
+
+@pytest.mark.parametrize(("kind", "parameterization", "tnorm", "order", "n_outputs"), SETTINGS)
+def test_whole_equals_its_parts(kind: str, parameterization: str, tnorm: str, order: int, n_outputs: int) -> None:
+    system = new_system(kind, parameterization=parameterization, tnorm=tnorm, order=order, n_outputs=n_outputs)
+    x = rows().requires_grad_()
+    assert can_be_whole(system.antecedents, system.consequents, x)
+    weights = torch.linspace(-1.0, 1.0, 20 * n_outputs, dtype=torch.float64).view(20, n_outputs)
+    inputs = [x, *system.parameters()]
+    whole, parts = system(x), of_parts(system, x)
+    torch.testing.assert_close(whole, parts, rtol=1e-12, atol=1e-12)
+    found, expected = (torch.autograd.grad((y * weights).sum(), inputs, allow_unused=True) for y in (whole, parts))
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_by_parameters_equal_finite_differences(kind: str) -> None:
+    system, x = new_system(kind), rows(6)
+    names, values = zip(*system.named_parameters(), strict=True)
+
+    def outputs(*given: Tensor) -> Tensor:
+        return torch.func.functional_call(system, dict(zip(names, given, strict=True)), (x,))
+
+    assert torch.autograd.gradcheck(outputs, tuple(v.detach().requires_grad_() for v in values))
+
+
+@pytest.mark.parametrize("algorithm", ["newton", "sort", "enumerate", "iterative"])
+@pytest.mark.parametrize("kind", ["h", "hs"])
+def test_all_algorithms_give_the_same_whole(kind: str, algorithm: str) -> None:
+    torch.testing.assert_close(new_system(kind, algorithm=algorithm)(rows()), new_system(kind)(rows()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_second_backward_pass_through_the_same_graph_adds_as_much_again(kind: str) -> None:
+    system = new_system(kind)
+    loss = system(rows()).square().sum()
+    loss.backward(retain_graph=True)
+    once = [p.grad.clone() for p in system.parameters()]
+    loss.backward()
+    for parameter, grad in zip(system.parameters(), once, strict=True):
+        torch.testing.assert_close(parameter.grad, 2.0 * grad)
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    system = new_system("hs")
+    system.antecedents.raw_centers.requires_grad_(False)
+    system(rows()).sum().backward()
+    assert system.antecedents.raw_centers.grad is None
+    assert system.antecedents.raw_sigmas.grad is not None
+
+
+def test_hooks_of_the_parts_are_called() -> None:
+    system = new_system("hs")
+    seen: list[nn.Module] = []
+    handles = [
+        part.register_forward_hook(lambda module, inputs, output: seen.append(module))
+        for part in (system.antecedents, system.consequents)
+    ]
+    with_hooks = system(rows())
+    assert seen == [system.antecedents, system.consequents]
+    for handle in handles:
+        handle.remove()
+    torch.testing.assert_close(system(rows()), with_hooks)
+    assert len(seen) == 2
+
+
+def test_a_part_of_another_class_is_used() -> None:
+    class Doubled(type(new_system("t1").consequents)):  # type: ignore[misc]
+        def forward(self, x: Tensor) -> Tensor:
+            return 2.0 * super().forward(x)
+
+    system = new_system("t1")
+    expected = 2.0 * system(rows())
+    system.consequents.__class__ = Doubled
+    torch.testing.assert_close(system(rows()), expected)
+
+
+@pytest.mark.parametrize("reduction", ["nt", "bmm", "sm"])
+def test_other_reductions_have_no_whole_stage(reduction: str) -> None:
+    assert whole_stage(new_system("hs", type_reduction=reduction)) is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stage_used_again_gives_the_same(kind: str) -> None:
+    system = new_system(kind)
+    stage = whole_stage(system)
+    assert stage is not None
+    values = [None if p is None else array_of(p) for p in raw_parameters(system.antecedents, system.consequents)]
+    for n_rows in (20, 7, 20):  # a last batch may be smaller
+        x = rows(n_rows).numpy()
+        fresh = whole_stage(system)
+        assert fresh is not None
+        outputs, expected = stage.forward(x, *values), fresh.forward(x, *values)
+        grads = [np.ones_like(output) for output in outputs]
+        found, wanted = stage.backward(grads, (False,)), fresh.backward(grads, (False,))
+        for one, other in zip((*outputs, *found), (*expected, *wanted), strict=True):
+            assert (one is None) == (other is None)
+            assert one is None or np.array_equal(one, other)

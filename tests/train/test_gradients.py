@@ -1,0 +1,125 @@
+"""Gradients of a batch by kernels: those of autograd, for every loss whose slopes are known."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from deepfls.functional.losses import LOSSES, SetLoss, huber, l2, pinball, slopes_of
+from deepfls.nn import IT2FLS, T1FLS
+from deepfls.train.adam import repeat_adam
+from deepfls.train.gradients import ByAutograd, ByKernels, gradients_of
+from deepfls.train.rows import Rows
+from loop_cases import new_system, wave
+
+POINT_LOSSES = [*LOSSES.values(), partial(huber, delta=0.1), partial(pinball, quantile=0.9)]
+
+
+def name(loss: Any) -> str:
+    return loss.func.__name__ + " with options" if isinstance(loss, partial) else getattr(loss, "__name__", "set")
+
+
+def rows_for(loss: Any, weighted: bool) -> Rows:
+    rows = wave()
+    x = rows.x.double()
+    target = torch.cat([rows.target, -2.0 * rows.target], dim=1).double()
+    if loss is LOSSES["cross-entropy"]:
+        target = (target[:, :1] > 0).double()
+    return Rows(x, target, torch.linspace(0.0, 2.0, len(x), dtype=torch.float64) if weighted else None)
+
+
+def assert_same_gradients(system: T1FLS | IT2FLS, loss: Any, rows: Rows, share: float) -> None:
+    parameters = list(system.parameters())
+    by_kernels = gradients_of(system, loss, parameters)
+    assert isinstance(by_kernels, ByKernels)
+    for _ in range(2):  # the second call uses memory of the first
+        value = by_kernels(rows, share)
+        found = [p.grad.clone() for p in parameters]
+        expected = ByAutograd(system, loss, parameters)(rows, share)
+        torch.testing.assert_close(value, expected)
+        for grad, parameter in zip(found, parameters, strict=True):
+            torch.testing.assert_close(grad, parameter.grad, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+@pytest.mark.parametrize("loss", POINT_LOSSES, ids=name)
+def test_gradients_by_kernels_are_those_of_autograd(loss: Any, kind: str, weighted: bool) -> None:
+    assert_same_gradients(new_system(kind, n_outputs=2).double(), loss, rows_for(loss, weighted), share=0.25)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("point", [l2, partial(huber, delta=0.1)], ids=name)
+def test_gradients_of_the_loss_of_a_set_are_those_of_autograd(point: Any, weighted: bool) -> None:
+    loss = SetLoss(point, coverage=0.8, weight=0.7)
+    assert_same_gradients(new_system("it2", n_outputs=2).double(), loss, rows_for(loss, weighted), share=1.0)
+
+
+@pytest.mark.parametrize("loss", POINT_LOSSES, ids=name)
+def test_slopes_at_the_kinks_are_those_of_autograd(loss: Any) -> None:
+    target = torch.zeros(5, 1, dtype=torch.float64)
+    y = torch.tensor([[-2.0], [-0.1], [0.0], [0.1], [2.0]], dtype=torch.float64, requires_grad=True)
+    loss(y, target).sum().backward()
+    slopes = slopes_of(loss)
+    assert slopes is not None
+    torch.testing.assert_close(torch.from_numpy(slopes(y.detach().numpy(), target.numpy())[0]), y.grad)
+
+
+def test_other_losses_and_systems_go_by_autograd() -> None:
+    def own(y: Tensor, target: Tensor) -> Tensor:
+        return (y - target).square()
+
+    class OwnSystem(T1FLS):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x) + 1.0
+
+    hooked = new_system()
+    hooked.register_forward_hook(lambda module, inputs, output: output * 2.0)
+    cases = [(new_system(), own), (new_system(), partial(l2, own)), (OwnSystem(2, n_rules=3), l2), (hooked, l2)]
+    for system, loss in cases:
+        assert isinstance(gradients_of(system, loss, list(system.parameters())), ByAutograd)
+
+
+def test_a_parameter_with_a_hook_goes_by_autograd() -> None:
+    system = new_system()
+    system.antecedents.raw_centers.register_hook(lambda grad: grad * 0.0)
+    assert isinstance(gradients_of(system, l2, list(system.parameters())), ByAutograd)
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    system = new_system()
+    system.antecedents.raw_centers.requires_grad_(False)
+    parameters = [p for p in system.parameters() if p.requires_grad]
+    gradients_of(system, l2, parameters)(wave())
+    assert system.antecedents.raw_centers.grad is None
+    assert all(p.grad is not None for p in parameters)
+
+
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, {"maximize": True}])
+def test_a_repeated_step_of_adam_is_a_step_of_adam(options: dict[str, Any]) -> None:
+    steps: dict[bool, list[Tensor]] = {}
+    for quick in (False, True):
+        parameters = [torch.nn.Parameter(torch.linspace(-1.0, 1.0, 5)), torch.nn.Parameter(torch.ones(2, 2))]
+        optimizer = torch.optim.Adam(parameters, lr=0.1, fused=True, **options)
+        for step in range(4):
+            for parameter in parameters:
+                parameter.grad = torch.cos(parameter.detach() + step)
+            if not (quick and repeat_adam(optimizer)):
+                optimizer.step()
+            assert optimizer.state[parameters[0]]["step"] == step + 1
+        steps[quick] = [p.detach() for p in parameters]
+    assert all(torch.equal(a, b) for a, b in zip(steps[False], steps[True], strict=True))
+
+
+def test_other_optimisers_are_left_alone() -> None:
+    parameter = torch.nn.Parameter(torch.ones(3))
+    parameter.grad = torch.ones(3)
+    for optimizer in (torch.optim.AdamW([parameter]), torch.optim.Adam([parameter], amsgrad=True, fused=True)):
+        optimizer.step()
+        before = parameter.detach().clone()
+        assert not repeat_adam(optimizer)
+        assert torch.equal(parameter, before)
