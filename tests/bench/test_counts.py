@@ -27,7 +27,7 @@ class _Products(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.ops.aten.mm.default, torch.ops.aten.mm.out):
             self.shapes[(*args[0].shape, args[1].shape[1])] += 1
-        if func is torch.ops.aten.addmm.default:
+        if func in (torch.ops.aten.addmm.default, torch.ops.aten.addmm.out):
             self.shapes[(*args[1].shape, args[2].shape[1])] += 1
         return func(*args, **(kwargs or {}))
 

@@ -128,11 +128,27 @@ class Workspace:
         return held
 
 
-def product(left: Array, right: Array, out: Array) -> Array:
-    """The matrix product: of small matrices by NumPy, a third of the call; else by torch, on the threads torch has."""
+def product(left: Array, right: Array, out: Array, offset: Array | None = None) -> Array:
+    """The matrix product, plus an offset for each column where there is one.
+
+    Small ones by NumPy, a third of the call; others by torch, on the threads torch has.
+    """
     if left.size * right.shape[1] < _SMALL_PRODUCT:
-        return np.dot(left, right, out=out)
-    torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
+        np.dot(left, right, out=out)
+        if offset is not None:
+            out += offset
+    elif offset is None:
+        torch.mm(torch.from_numpy(left), torch.from_numpy(right), out=torch.from_numpy(out))
+    else:
+        torch.addmm(*map(torch.from_numpy, (offset, left, right)), out=torch.from_numpy(out))
+    return out
+
+
+def column_sums(values: Array, out: Array) -> Array:
+    """The sums of all rows. NumPy adds them up one after the other, which for many of them loses digits; torch does not."""
+    if values.size < _SMALL_PRODUCT:
+        return np.add.reduce(values, axis=0, out=out)
+    torch.sum(torch.from_numpy(values), dim=0, out=torch.from_numpy(out))
     return out
 
 

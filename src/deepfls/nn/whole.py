@@ -86,7 +86,7 @@ class Whole:
 
         self._kernels = _forms_cpu
         workspace = _compiled.Workspace()
-        self._product, self._take = _compiled.product, workspace.take
+        self._product, self._column_sums, self._take = _compiled.product, _compiled.column_sums, workspace.take
         self._share = share_of(antecedents.tnorm, antecedents.n_features)
         self._sigmas = Mapped(sigma_formula(antecedents.parameterization, _has_spreads(antecedents)), workspace)
         self._log_heights = Mapped(bounded_log_sigmoid, workspace)
@@ -121,8 +121,7 @@ class Whole:
             consequents[:] = intercepts
         else:
             flat = consequents.reshape(len(x), n_rules * n_outputs)
-            self._product(x, slopes.reshape(n_rules * n_outputs, -1).T, flat)
-            flat += intercepts.reshape(-1)
+            self._product(x, slopes.reshape(n_rules * n_outputs, -1).T, flat, intercepts.reshape(-1))
         return consequents
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
@@ -146,7 +145,7 @@ class Whole:
         batch, n_rules, n_outputs = grad_consequents.shape
         flat = grad_consequents.reshape(batch, n_rules * n_outputs)
         grad_intercepts = self._take("grad_intercepts", (n_rules, n_outputs), flat.dtype)
-        np.add.reduce(flat, axis=0, out=grad_intercepts.reshape(-1))
+        self._column_sums(flat, grad_intercepts.reshape(-1))
         grad_slopes = None
         if self._slopes is not None:
             grad_slopes = self._take("grad_slopes", self._slopes.shape, flat.dtype)
