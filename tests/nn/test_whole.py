@@ -134,3 +134,65 @@ def test_a_stage_used_again_gives_the_same(kind: str) -> None:
         for one, other in zip((*outputs, *found), (*expected, *wanted), strict=True):
             assert (one is None) == (other is None)
             assert one is None or np.array_equal(one, other)
+
+
+def test_derivatives_through_a_system_of_itself_count_every_path_once() -> None:
+    system = new_system("t1", n_outputs=3)
+    parameters = list(system.parameters())
+    loss = system(system(rows())).square().sum()
+    plain = torch.autograd.grad(loss, parameters, retain_graph=True)
+    again = torch.autograd.grad(loss, parameters, create_graph=True)
+    for one, other in zip(plain, again, strict=True):
+        torch.testing.assert_close(one, other.detach())
+
+
+@pytest.mark.parametrize("name", ["antecedents.raw_sigmas", "antecedents.raw_heights", "consequents.raw_slopes"])
+def test_torch_func_takes_one_parameter_alone(name: str) -> None:
+    system, x = new_system("hs"), rows()
+    value = system.get_parameter(name)
+
+    def loss(given: Tensor) -> Tensor:
+        return torch.func.functional_call(system, {name: given}, (x,)).sum()
+
+    system(x).sum().backward()
+    torch.testing.assert_close(torch.func.grad(loss)(value.detach()), value.grad)
+
+
+@pytest.mark.parametrize(("part", "name"), [("consequents", "raw_slopes"), ("antecedents", "raw_heights")])
+def test_a_parameter_that_became_a_buffer_is_still_used(part: str, name: str) -> None:
+    system, x = new_system("hs"), rows()
+    expected = system(x)
+    module = getattr(system, part)
+    value = getattr(module, name).detach()
+    delattr(module, name)
+    module.register_buffer(name, value)
+    torch.testing.assert_close(system(x), expected)
+
+
+def test_another_function_in_place_of_a_parts_forward_is_used() -> None:
+    system, x = new_system("t1"), rows()
+    expected = 2.0 * system(x)
+    forward = system.consequents.forward
+    system.consequents.forward = lambda z: 2.0 * forward(z)
+    torch.testing.assert_close(system(x), expected)
+
+
+def test_parts_of_different_dtypes_are_refused() -> None:
+    system = new_system("t1", dtype=torch.float32, order=0)
+    system.consequents.double()
+    with pytest.raises(TypeError, match="intercepts must have the dtype of x"):
+        system(rows().float())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_many_rows_on_two_threads_equal_those_on_one(kind: str) -> None:
+    system, x = new_system(kind), rows(40_000)
+    before, found = torch.get_num_threads(), []
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            found.append(torch.autograd.grad(system(x).square().mean(), list(system.parameters())))
+    finally:
+        torch.set_num_threads(before)
+    for one, other in zip(*found, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from deepfls.train.gradients import ByAutograd, ByKernels, gradients_of
 from deepfls.train.rows import Rows
 from loop_cases import new_system, wave
 
+DECOUPLED = {"weight_decay": 0.5, "decoupled_weight_decay": True}
 POINT_LOSSES = [*LOSSES.values(), partial(huber, delta=0.1), partial(pinball, quantile=0.9)]
 
 
@@ -99,7 +101,7 @@ def test_frozen_parameters_get_no_gradient() -> None:
     assert all(p.grad is not None for p in parameters)
 
 
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, {"maximize": True}])
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, {"maximize": True}, DECOUPLED])
 def test_a_repeated_step_of_adam_is_a_step_of_adam(options: dict[str, Any]) -> None:
     steps: dict[bool, list[Tensor]] = {}
     for quick in (False, True):
@@ -123,3 +125,79 @@ def test_other_optimisers_are_left_alone() -> None:
         before = parameter.detach().clone()
         assert not repeat_adam(optimizer)
         assert torch.equal(parameter, before)
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+@pytest.mark.parametrize("shape", [(40, 3), (40,)])
+def test_targets_that_broadcast_give_the_gradients_of_autograd(shape: tuple[int, ...]) -> None:
+    n_targets = 1 if len(shape) == 1 else shape[1]
+    target = torch.linspace(-1.0, 1.0, 40 * n_targets).view(shape)
+    assert_same_gradients_in_float32(new_system(), Rows(wave().x, target))
+
+
+def test_inputs_of_another_width_or_dtype_are_refused() -> None:
+    system = new_system()
+    gradients = gradients_of(system, l2, list(system.parameters()))
+    with pytest.raises(ValueError, match=r"x must have shape \(batch, features\) with features=2, got \(4, 5\)"):
+        gradients(Rows(torch.zeros(4, 5), torch.zeros(4, 1)))
+    with pytest.raises(TypeError, match="x must have the dtype of the module's parameters"):
+        gradients(Rows(torch.zeros(4, 2, dtype=torch.float64), torch.zeros(4, 1)))
+
+
+def test_targets_in_another_precision_give_the_gradients_of_autograd() -> None:
+    system, rows = new_system(), wave()
+    assert_same_gradients_in_float32(system, Rows(rows.x, rows.target.double()))
+
+
+def assert_same_gradients_in_float32(system: T1FLS | IT2FLS, rows: Rows) -> None:
+    parameters = list(system.parameters())
+    gradients_of(system, l2, parameters)(rows)
+    found = [p.grad.clone() for p in parameters]
+    ByAutograd(system, l2, parameters)(rows)
+    for grad, parameter in zip(found, parameters, strict=True):
+        torch.testing.assert_close(grad, parameter.grad, rtol=1e-5, atol=1e-6)
+
+
+def test_parameters_whose_memory_moved_are_followed() -> None:
+    system = new_system()
+    parameters = list(system.parameters())
+    gradients = gradients_of(system, l2, parameters)
+    gradients(wave())
+    for parameter in parameters:
+        parameter.data = parameter.data + 0.1
+    found = float(gradients(wave()))
+    assert found == pytest.approx(float(ByAutograd(system, l2, parameters)(wave())), rel=1e-6)
+
+
+def test_losses_whose_slopes_are_not_known_go_by_autograd() -> None:
+    @dataclass
+    class Unhashable:
+        power: int = 2
+
+        def __call__(self, y: Tensor, target: Tensor) -> Tensor:
+            return (y - target) ** self.power
+
+    of_classes = SetLoss(LOSSES["cross-entropy"], coverage=0.8)
+    for system, loss in ((new_system(), Unhashable()), (new_system("it2", n_outputs=2), of_classes)):
+        assert isinstance(gradients_of(system, loss, list(system.parameters())), ByAutograd)
+
+
+def test_a_parameter_in_two_places_or_with_a_late_hook_goes_by_autograd() -> None:
+    tied = new_system("it2")
+    tied.antecedents.raw_heights = tied.antecedents.raw_sigmas
+    hooked = new_system()
+    hooked.antecedents.raw_centers.register_post_accumulate_grad_hook(lambda p: None)
+    for system in (tied, hooked):
+        assert isinstance(gradients_of(system, l2, list(system.parameters())), ByAutograd)
+
+
+def test_hooks_of_the_optimiser_are_called_for_every_step() -> None:
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([parameter], fused=True)
+    calls: list[int] = []
+    optimizer.register_step_post_hook(lambda *arguments: calls.append(1))
+    for _ in range(3):
+        parameter.grad = torch.ones(3)
+        if not repeat_adam(optimizer):
+            optimizer.step()
+    assert len(calls) == 3

@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from numba import njit
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.functional.tracing import Array
 
 # The licence to reorder sums lets LLVM vectorise them. The flags that assume away NaN and infinity stay off, and a division
 # by zero gives NaN as in NumPy instead of raising.
@@ -30,8 +30,10 @@ BLOCK = 2048
 # Numbers in the first array of a kernel from which a second thread pays for its start.
 _THREADED_SIZE = 100_000
 
-# Multiply-adds up to which BLAS libraries use one thread whatever their settings.
+# Multiply-adds of a product below which a second thread does not pay, and OpenBLAS, NumPy's as a rule, takes none.
 _SMALL_PRODUCT = 200_000
+# Rows that may be added up one after the other.
+_FEW_ROWS = 512
 
 # Pieces of such work for each thread.
 _PIECES = 8
@@ -146,7 +148,7 @@ def product(left: Array, right: Array, out: Array, offset: Array | None = None) 
 
 def column_sums(values: Array, out: Array) -> Array:
     """The sums of all rows. NumPy adds them up one after the other, which for many of them loses digits; torch does not."""
-    if values.size < _SMALL_PRODUCT:
+    if len(values) <= _FEW_ROWS:
         return np.add.reduce(values, axis=0, out=out)
     torch.sum(torch.from_numpy(values), dim=0, out=torch.from_numpy(out))
     return out

@@ -27,7 +27,7 @@ def fill_origin(centers, origin):
 @compiled
 def expand_rows(x, z, origin):
     """Fill z (batch, 2 features + 1) with [(x - origin)², x - origin, 1] of every row of x (batch, features)."""
-    batch, n_features = x.shape
+    batch, n_features = x.shape[0], origin.shape[0]
     for row in range(batch):
         source = x[row]
         target = z[row]

@@ -113,7 +113,8 @@ def _stacked(x: Tensor, centers: Tensor, log_heights: Tensor | None, share: floa
     """Exponents of one stack of widths, or of the lower and the upper one, by the fastest way there is."""
     formula = partial(_stacked_exponents, share=share)
     inputs = x, centers, log_heights, torch.stack(sigmas)
-    (exponents,) = staged(Exponents(share), formula, *inputs) if can_use_kernels(*sigmas, x) else formula(*inputs)
+    given = [t for t in inputs if t is not None]
+    (exponents,) = staged(Exponents(share), formula, *inputs) if can_use_kernels(*given) else formula(*inputs)
     if len(sigmas) == 1:
         return (exponents,)
     n_rules = len(centers)

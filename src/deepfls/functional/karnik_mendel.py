@@ -86,7 +86,7 @@ def karnik_mendel(
     """
     check_rule_tensors(consequents, lower_firing=lower_firing, upper_firing=upper_firing)
     check_option("algorithm", algorithm, ("auto", *ALGORITHMS))
-    if check and not is_traced(lower_firing, upper_firing, consequents):
+    if check and not is_traced():
         check_firing_values(lower_firing, upper_firing, consequents)
     # Only ratios of firing matter; relative to the largest they cannot overflow or vanish together.
     peak = upper_firing.detach().amax(dim=1, keepdim=True)
@@ -129,7 +129,7 @@ def _chosen(algorithm: str, *tensors: Tensor) -> str:
     if algorithm == "auto":
         return "newton" if can_use_kernels(*tensors) else "sort"
     # "sort" is the one without data-dependent control flow; the end points are the same.
-    return "sort" if algorithm != "enumerate" and is_traced(*tensors) else algorithm
+    return "sort" if algorithm != "enumerate" and is_traced() else algorithm
 
 
 class EndPoints:

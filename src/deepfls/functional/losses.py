@@ -89,7 +89,7 @@ def _pinball_slope(y: Array, target: Array, quantile: float = 0.5) -> Array:
 
 
 def _cross_entropy_slope(y: Array, target: Array) -> Array:
-    slope = np.exp(y - y.max(axis=1, keepdims=True, initial=-np.inf))
+    slope = np.exp(y - y.max(axis=1, keepdims=True))
     slope /= slope.sum(axis=1, keepdims=True)
     slope[np.arange(len(y)), target[:, 0].astype(np.intp)] -= 1.0
     return slope
@@ -157,13 +157,14 @@ _SLOPES: dict[Loss, Callable[..., Array]] = {
 def slopes_of(loss: Loss) -> Callable[..., tuple[Array, ...]] | None:
     """The derivatives of a loss of this file, its options bound or not, in each output it takes; None for others."""
     if isinstance(loss, SetLoss):
-        point = slopes_of(loss.point)
+        # A loss of one entry per sample counts once for each output there, which is not worth a formula.
+        point = None if loss.point is cross_entropy else slopes_of(loss.point)
         return None if point is None else partial(_set_slopes, loss, point)
     options: dict[str, Any] = {}
     function = loss
     if isinstance(loss, partial) and not loss.args:
         function, options = loss.func, loss.keywords
-    slope = _SLOPES.get(function)
+    slope = next((slope for known, slope in _SLOPES.items() if known is function), None)  # it need not be hashable
     return None if slope is None else lambda y, target: (slope(y, target, **options),)
 
 

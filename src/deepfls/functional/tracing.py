@@ -13,17 +13,19 @@ from torch.autograd import forward_ad
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def is_traced(*tensors: Tensor) -> bool:
+def is_traced() -> bool:
     """Whether someone looks at the operations: torch.compile, export, jit, torch.func, forward-mode derivatives."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None or forward_ad._current_level >= 0:
         return True
-    return any(torch._C._functorch.is_functorch_wrapped_tensor(t) for t in tensors)
+    return torch._C._are_functorch_transforms_active()
 
 
 def can_use_kernels(*tensors: Tensor) -> bool:
-    """Whether the compiled kernels can be used: on the CPU, in float32 or float64, and not traced."""
-    first = tensors[0]
-    return first.device.type == "cpu" and first.dtype in (torch.float32, torch.float64) and not is_traced(*tensors)
+    """Whether the compiled kernels can be used: on the CPU, all in float32 or all in float64, and not traced."""
+    dtype = tensors[0].dtype
+    if dtype not in (torch.float32, torch.float64) or not all(t.is_cpu and t.dtype is dtype for t in tensors):
+        return False
+    return not is_traced()
 
 
 class Stage(Protocol):
@@ -87,7 +89,8 @@ def _plain_gradients(
     formula: Callable[..., tuple[Tensor, ...]], inputs: Sequence[Tensor | None], grads: Sequence[Tensor]
 ) -> tuple[Tensor | None, ...]:
     """Gradients of the inputs through plain operations, for a backward pass that will itself be differentiated."""
-    outputs = formula(*inputs)
-    asked = [t for t in inputs if t is not None and t.requires_grad]
-    found = iter(torch.autograd.grad(outputs, asked, grads, create_graph=True, allow_unused=True))
-    return tuple(next(found) if t is not None and t.requires_grad else None for t in inputs)
+    # By views of the inputs: one input may be made from another, whose gradient is not to come from here twice.
+    own = [None if t is None else t.view_as(t) for t in inputs]
+    asked = [t for t in own if t is not None and t.requires_grad]
+    found = iter(torch.autograd.grad(formula(*own), asked, grads, create_graph=True, allow_unused=True))
+    return tuple(next(found) if t is not None and t.requires_grad else None for t in own)

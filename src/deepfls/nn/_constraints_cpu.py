@@ -10,15 +10,21 @@ from deepfls.functional._compiled import BLOCK, compiled, exponentials
 
 
 @compiled
+def _load_powers(raw, least, most, first, n, powers, bits):
+    """Fill powers with e^raw, raw held within [least, most]."""
+    for i in range(n):
+        powers[i] = min(max(raw[first + i], least), most)
+    exponentials(powers[:n], bits)
+
+
+@compiled
 def bounded_exp(raw, least, most, value):
     """Fill value with e^raw, raw held within [least, most]."""
     powers = np.empty(BLOCK)
     bits = np.empty(BLOCK, np.int64)
     for first in range(0, raw.shape[0], BLOCK):
         n = min(BLOCK, raw.shape[0] - first)
-        for i in range(n):
-            powers[i] = min(max(raw[first + i], least), most)
-        exponentials(powers[:n], bits)
+        _load_powers(raw, least, most, first, n, powers, bits)
         for i in range(n):
             value[first + i] = powers[i]
 
@@ -29,9 +35,7 @@ def bounded_exp_gradient(raw, least, most, grad, grad_raw):
     bits = np.empty(BLOCK, np.int64)
     for first in range(0, raw.shape[0], BLOCK):
         n = min(BLOCK, raw.shape[0] - first)
-        for i in range(n):
-            powers[i] = min(max(raw[first + i], least), most)
-        exponentials(powers[:n], bits)
+        _load_powers(raw, least, most, first, n, powers, bits)
         for i in range(n):
             inside = least <= raw[first + i] <= most
             grad_raw[first + i] = powers[i] * grad[first + i] if inside else 0.0
@@ -122,9 +126,7 @@ def ordered_pair_of_gradient(
     bits = np.empty(BLOCK, np.int64)
     for first in range(0, raw_sigmas.shape[0], BLOCK):
         n = min(BLOCK, raw_sigmas.shape[0] - first)
-        for i in range(n):
-            powers[i] = min(max(raw_sigmas[first + i], least), most)
-        exponentials(powers[:n], bits)
+        _load_powers(raw_sigmas, least, most, first, n, powers, bits)
         _load_decays(raw_spreads, first, n, decays, bits)
         for i in range(n):
             at = first + i
@@ -167,10 +169,10 @@ def paper_pair_of_gradient(
         center = min(abs(raw_sigmas[i]), most)
         spread = min(abs(raw_spreads[i]), most)
         upper = min(max(center + spread, least), most)
-        # What share of the lower width's gradient goes to the upper one, by which it is held, and to the difference.
-        held = least_ratio if center - spread < upper * least_ratio else (1.0 if center - spread > upper else 0.0)
-        to_upper = grad_upper[i] + held * grad_lower[i]
-        to_difference = 0.0 if held > 0.0 else 1.0 * grad_lower[i]
+        # A lower width that is held at its share of the upper one moves with that, else with the difference.
+        is_held = center - spread < upper * least_ratio
+        to_upper = grad_upper[i] + (least_ratio * grad_lower[i] if is_held else 0.0)
+        to_difference = 0.0 if is_held else np.float64(grad_lower[i])
         to_sum = to_upper if least <= center + spread <= most else 0.0
         inside_center = abs(raw_sigmas[i]) <= most
         inside_spread = abs(raw_spreads[i]) <= most

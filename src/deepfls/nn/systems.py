@@ -15,7 +15,7 @@ from deepfls.functional.tracing import staged
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.constraints import ConstrainedModule
-from deepfls.nn.whole import Whole, by_parts, can_be_whole, has_hooks, raw_parameters
+from deepfls.nn.whole import Whole, by_parts, can_be_whole, is_watched, raw_parameters
 
 
 class ReducedOutput(NamedTuple):
@@ -313,7 +313,7 @@ class IT2FLS(_FLS):
 
 def whole_stage(system: T1FLS | IT2FLS) -> Whole | None:
     """What such a system does in a forward pass, as a stage without autograd; None where it cannot be one."""
-    if type(system) not in (T1FLS, IT2FLS) or has_hooks(system):
+    if type(system) not in (T1FLS, IT2FLS) or is_watched(system):
         return None
     if not can_be_whole(system.antecedents, system.consequents, system.antecedents.raw_centers):
         return None

@@ -24,21 +24,22 @@ from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.constraints import Mapped, bounded_log_sigmoid, sigma_formula
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_GLOBAL_HOOKS = ("_global_forward_hooks", "_global_forward_pre_hooks", "_global_backward_hooks")
+_GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
+# How many names for parameters the parts have: fewer where one was replaced by a buffer or an attribute.
+_N_NAMES = {T1Antecedents: 2, IT2Antecedents: 4, TSKConsequents: 2}
 
 
 def can_be_whole(antecedents: T1Antecedents | IT2Antecedents, consequents: TSKConsequents, x: Tensor) -> bool:
-    """Whether nobody could tell: on the CPU, not traced, and the parts as they are made here, without hooks."""
-    if type(antecedents) not in (T1Antecedents, IT2Antecedents) or type(consequents) is not TSKConsequents:
-        return False
-    if has_hooks(antecedents) or has_hooks(consequents):
-        return False
-    return can_use_kernels(x, antecedents.raw_centers, consequents.raw_intercepts)
+    """Whether nobody could tell: on the CPU, not traced, and the parts as they are made here, not watched."""
+    for part in (antecedents, consequents):
+        if len(part._parameters) != _N_NAMES.get(type(part)) or is_watched(part):
+            return False
+    return can_use_kernels(x, *(p for p in raw_parameters(antecedents, consequents) if p is not None))
 
 
-def has_hooks(module: nn.Module) -> bool:
-    """Whether someone wants to be told when a module is called."""
-    own = any(getattr(module, name) for name in _HOOKS)
+def is_watched(module: nn.Module) -> bool:
+    """Whether someone wants to be told when a module is called, or has put another function in its place."""
+    own = any(getattr(module, name) for name in _HOOKS) or "forward" in vars(module)
     return own or any(getattr(torch_module, name) for name in _GLOBAL_HOOKS)
 
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import torch
+from torch.optim import optimizer as torch_optimizer
 from torch.optim.adam import adam
+
+# Options that are passed on here, and such that must be off. One that is in neither is left to torch.
+_PASSED = {"params", "lr", "betas", "eps", "weight_decay", "maximize", "fused", "foreach"}
+_OFF = {"amsgrad", "capturable", "differentiable", "decoupled_weight_decay"}
 
 
 @torch.no_grad()
 def repeat_adam(optimizer: torch.optim.Optimizer) -> bool:
-    """Take another step of a fused Adam, with its state where torch keeps it. False, and nothing done, for other optimisers
-    and for a first step, which makes the state."""
-    if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1:
+    """Take another step of a fused Adam, with its state where torch keeps it, and say True.
+
+    False, and nothing done, for other optimisers and options, and for a first step, which makes the state.
+    """
+    if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1 or _is_watched(optimizer):
         return False
     (group,) = optimizer.param_groups
     parameters = group["params"]
-    if not group["fused"] or group["amsgrad"] or len(optimizer.state) != len(parameters):
+    others = group.keys() - _PASSED
+    if not group["fused"] or not others <= _OFF or any(group[name] for name in others):
+        return False
+    if len(optimizer.state) != len(parameters):
         return False
     gradients = [p.grad for p in parameters]
     if any(gradient is None for gradient in gradients):
@@ -38,3 +48,9 @@ def repeat_adam(optimizer: torch.optim.Optimizer) -> bool:
         maximize=group["maximize"],
     )
     return True
+
+
+def _is_watched(optimizer: torch.optim.Optimizer) -> bool:
+    """Whether someone wants to be told of its steps."""
+    own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
+    return bool(own or torch_optimizer._global_optimizer_pre_hooks or torch_optimizer._global_optimizer_post_hooks)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_loss_values, check_type_reduced
+from deepfls._checks import check_batch, check_loss_values, check_type_reduced
 from deepfls.functional.losses import SetLoss, slopes_of
 from deepfls.functional.tracing import Array, array_of, quietly
 from deepfls.nn.systems import IT2FLS, T1FLS, whole_stage
@@ -23,7 +23,10 @@ class Gradients(Protocol):
     """How a step gets its gradients."""
 
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
-        """``share`` times the mean loss of some rows; its gradients are left in ``.grad`` of the parameters."""
+        """``share`` times the mean loss of some rows; its gradients are left in ``.grad`` of the parameters.
+
+        They may lie in memory that the next call uses again.
+        """
 
     def warm_up(self) -> None:
         """Compile or load the kernels, without a loss."""
@@ -31,13 +34,22 @@ class Gradients(Protocol):
 
 def gradients_of(system: T1FLS | IT2FLS, loss_function: LossFunction, parameters: list[nn.Parameter]) -> Gradients:
     """By kernels where that can be done: on the CPU, with a loss whose slopes are known, and nobody watching on the way."""
+    by_autograd = ByAutograd(system, loss_function, parameters)
     stage, slopes = whole_stage(system), slopes_of(loss_function)
-    watched = any(p._backward_hooks or not p.is_contiguous() for p in parameters)
     # A loss of a set on a system that has none is left to the way that refuses it with a reason.
     fits = isinstance(system, IT2FLS) or not isinstance(loss_function, SetLoss)
-    if stage is None or slopes is None or watched or not fits:
-        return ByAutograd(system, loss_function, parameters)
-    return ByKernels(system, stage, loss_function, slopes)
+    if stage is None or slopes is None or not fits or any(map(_is_watched, parameters)):
+        return by_autograd
+    used = [p for p in raw_parameters(system.antecedents, system.consequents) if p is not None]
+    if len({id(p) for p in used}) < len(used):  # one parameter in two places, whose gradients add up
+        return by_autograd
+    return ByKernels(system, stage, slopes, by_autograd)
+
+
+def _is_watched(parameter: nn.Parameter) -> bool:
+    """Whether someone wants to see its gradient on the way, or its memory cannot be used as it is."""
+    hooks = parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None)
+    return bool(hooks) or not parameter.is_contiguous()
 
 
 def mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, rows: Rows) -> Tensor:
@@ -60,7 +72,7 @@ class ByAutograd:
     """Any system and any loss."""
 
     def __init__(self, system: T1FLS | IT2FLS, loss_function: LossFunction, parameters: list[nn.Parameter]) -> None:
-        self._system, self._loss_function, self._parameters = system, loss_function, parameters
+        self._system, self.loss_function, self._parameters = system, loss_function, parameters
 
     def warm_up(self) -> None:
         self._system(self._parameters[0].new_zeros(1, self._system.n_features)).sum().backward()
@@ -70,7 +82,7 @@ class ByAutograd:
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
         for parameter in self._parameters:
             parameter.grad = None
-        loss = mean_loss(self._loss_function, self._system, rows) * share
+        loss = mean_loss(self.loss_function, self._system, rows) * share
         loss.backward()
         return loss.detach()
 
@@ -82,34 +94,43 @@ class ByKernels:
         self,
         system: T1FLS | IT2FLS,
         stage: Whole,
-        loss_function: LossFunction,
         slopes: Callable[..., tuple[Array, ...]],
+        by_autograd: ByAutograd,
     ) -> None:
-        self._stage, self._slopes, self._loss_function = stage, slopes, loss_function
-        self._of_set = isinstance(loss_function, SetLoss)
+        self._stage, self._slopes, self._by_autograd = stage, slopes, by_autograd
+        self._loss_function = by_autograd.loss_function
+        self._of_set = isinstance(self._loss_function, SetLoss)
         self._parameters = raw_parameters(system.antecedents, system.consequents)
+        self._places: list[int] = []
+        self._values: list[Array | None] = []
         self._gradients: list[tuple[Tensor, Tensor]] = []
-        self._values = [None if parameter is None else array_of(parameter) for parameter in self._parameters]
 
     def warm_up(self) -> None:
         row = torch.zeros_like(self._parameters[0][:1])  # centers have a column for every feature
-        outputs = self._stage.forward(array_of(row), *self._values)
-        self._stage.backward([np.zeros_like(output) for output in outputs], (False,))
+        with quietly():
+            outputs = self._stage.forward(array_of(row), *self._current_values())
+            self._stage.backward([np.zeros_like(output) for output in outputs], (False,))
 
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
+        check_batch(rows.x, self._parameters[0].shape[1], self._parameters[0])
         with quietly():
-            return self._backward(rows, share)
+            loss = self._backward(rows, share)
+        # Targets of another shape or dtype, which torch broadcasts or casts.
+        return self._by_autograd(rows, share) if loss is None else loss
 
-    def _backward(self, rows: Rows, share: float) -> Tensor:
-        outputs = self._stage.forward(array_of(rows.x), *self._values)
+    def _backward(self, rows: Rows, share: float) -> Tensor | None:
+        outputs = self._stage.forward(array_of(rows.x), *self._current_values())
         if len(outputs) == 2:
             outputs = (*outputs, 0.5 * (outputs[0] + outputs[1]))
         seen = outputs if self._of_set else outputs[-1:]
+        slopes = self._slopes(*seen, array_of(rows.target))
+        if any(slope.shape != y.shape or slope.dtype != y.dtype for slope, y in zip(slopes, seen, strict=True)):
+            return None
         losses = self._loss_function(*map(torch.from_numpy, seen), rows.target)
         # The mean over all entries, and the weights of the rows, are factors of the slopes.
         factor = share / max(losses.numel(), 1)
         scale = factor if rows.weight is None else array_of(rows.weight)[:, None] * factor
-        grads = [slope * scale for slope in self._slopes(*seen, array_of(rows.target))]
+        grads = [slope * scale for slope in slopes]
         if len(outputs) == 3:  # the crisp output is the middle of the ends
             half = 0.5 * grads[-1]
             grads = [grads[0] + half, grads[1] + half] if self._of_set else [half, half]
@@ -118,10 +139,19 @@ class ByKernels:
         loss = _mean(losses, rows.weight)
         return loss if share == 1.0 else loss * share
 
+    def _current_values(self) -> list[Array | None]:
+        """The memory of the parameters, which may have moved since the step before."""
+        places = [0 if p is None else p.data_ptr() for p in self._parameters]
+        if places != self._places:
+            self._places = places
+            self._values = [None if p is None else array_of(p) for p in self._parameters]
+        return self._values
+
     def _leave(self, found: Sequence[Array | None]) -> None:
         """Hand gradients over. The stage leaves them at the same place after every step."""
         if not self._gradients:
             pairs = zip(self._parameters, found, strict=True)
-            self._gradients = [(p, torch.from_numpy(g)) for p, g in pairs if p is not None and p.requires_grad]
+            self._gradients = [(p, torch.from_numpy(g)) for p, g in pairs if p is not None]
         for parameter, gradient in self._gradients:
-            parameter.grad = gradient
+            if parameter.requires_grad:
+                parameter.grad = gradient
