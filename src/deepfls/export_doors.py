@@ -63,7 +63,7 @@ class ExportDoors:
         >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, np.sin(X[:, 0]))
         >>> path = Path(mkdtemp()) / "plant.h"
         >>> model.to_c(path).table_bytes
-        84
+        204
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
