@@ -103,7 +103,11 @@ class ExportDoors:
         room("export.fll").write_fll(path, self._snapshot())
 
     def to_fis(self, path: str | os.PathLike[str]) -> None:
-        """Write the system for MATLAB, by the ending: ``.fis`` (Type-1), ``.m`` or ``.t2fis`` (Interval Type-2)."""
+        """Write the system for MATLAB, by the ending.
+
+        ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
+        Interval Type-2.
+        """
         room("export.fis").write_fis(path, self._snapshot())
 
     def _snapshot(self) -> Any:
