@@ -302,7 +302,7 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     x_scaling = Scaling(limits.mean(axis=0), _spread(limits))
     targets = np.array([variable.limits for variable in parsed.outputs]).T
     y_scaling = Scaling(targets.mean(axis=0), _spread(targets))
-    system = made._new_system(n_features, len(parsed.outputs)).double()
+    system: Any = made._new_system(n_features, len(parsed.outputs)).double()
     system.centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
     sigmas = parsed.sigmas / x_scaling.scale
     if parsed.heights is None:
