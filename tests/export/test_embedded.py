@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deepfls import FLSRegressor
 from deepfls.export import c_fixed, c_float
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
@@ -102,6 +103,21 @@ def test_stated_sizes_hold_for_other_systems(fields: dict[str, Any]) -> None:
         run = embedded.emulate(header.text, x, snapshot.n_outputs, number=number, core=core)
         assert run.flash <= header.flash_bytes, (number, run.flash - header.table_bytes, room.CODE_BYTES)
         assert run.stack <= header.ram_bytes, (number, run.stack, header.ram_bytes)
+
+
+@pytest.mark.parametrize("settings", [{}, {"refit": False}, {"kind": "t1", "calibration": "split"}], ids=str)
+def test_stated_sizes_hold_for_a_calibrated_interval(settings: dict[str, Any], tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 4)).astype(np.float32)
+    model = FLSRegressor(n_rules=5, epochs=5, coverage=0.9, random_state=0, **settings)
+    model.fit(x, x[:, 0] * x[:, 1] + rng.normal(size=300))
+    report = model.to_c(tmp_path / "plant.h", exp="builtin")
+    run = embedded.emulate((tmp_path / "plant.h").read_text(), x[:20], 1)
+    lower, upper = model.predict_interval(x[:20])
+    np.testing.assert_allclose(run.y_left[:, 0], lower, atol=1e-5)
+    np.testing.assert_allclose(run.y_right[:, 0], upper, atol=1e-5)
+    assert run.flash <= report.flash_bytes
+    assert run.stack <= report.ram_bytes
 
 
 def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, Snapshot]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from deepfls.export import c_reduction_runtime as reduction
 from deepfls.export import c_runtime as runtime
+from deepfls.export.c_intervals import calibrated_interval
 from deepfls.export.c_text import (
     CHeader,
     code_bytes,
@@ -20,6 +21,7 @@ from deepfls.export.c_text import (
     prefixed,
     sweep_bound,
 )
+from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.forms import DEPTH_BITS, Forms
 from deepfls.export.text import float_literal
 from deepfls.snapshot import Snapshot
@@ -76,16 +78,41 @@ def work(snapshot: Snapshot, sweeps: int | None = None) -> Work:
     return Work(simple, divisions, exponentials)
 
 
-def float_header(snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | None) -> CHeader:
+def float_header(
+    snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
+) -> CHeader:
     """The header of a system in float32; an error where its numbers span more than C in float holds."""
+    own, n_bytes = _system(snapshot, exp, margins, interval=calibrated is None)
+    table_bytes, flash_bytes = n_bytes, n_bytes + code_bytes(snapshot, CODE_BYTES)
+    # Arrays on the stack: inputs and terms in halves, firing of the rules, their values.
+    ram_bytes = _arrays(snapshot) + FRAME_BYTES[snapshot.kind]
+    pieces = [own]
+    if calibrated is not None:
+        if calibrated.system is not None:
+            # A system of its own, with names of its own.
+            other, n_bytes = _system(calibrated.system, exp, None, interval=False)
+            pieces.append(prefixed(other, "fls_interval"))
+            table_bytes, flash_bytes = table_bytes + n_bytes, flash_bytes + n_bytes + code_bytes(snapshot, CODE_BYTES)
+            ram_bytes = max(ram_bytes, _arrays(calibrated.system) + FRAME_BYTES[snapshot.kind])
+        pieces.append(calibrated_interval(snapshot, calibrated))
+        table_bytes, flash_bytes = table_bytes + 8 * snapshot.n_outputs, flash_bytes + 8 * snapshot.n_outputs + 400
+        ram_bytes += 12 * snapshot.n_outputs + 40
+    intro = _intro(snapshot, exp, table_bytes, flash_bytes - table_bytes, ram_bytes, margins, calibrated)
+    lines = [intro, "#ifndef FLS_H", "#define FLS_H", "", "#ifdef __FAST_MATH__"]
+    lines += ['#error "-ffast-math assumes NaN away and reorders sums: compile without it"', "#endif", ""]
+    lines += ["#include <math.h>", "#include <stdint.h>", "#include <string.h>", "", *pieces, "#endif", ""]
+    return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes)
+
+
+def _arrays(snapshot: Snapshot) -> int:
+    arrays = 24 * snapshot.n_features + (12 if snapshot.kind == "t1" else 20) * snapshot.n_rules
+    return arrays + 4 * snapshot.n_outputs * (snapshot.classes is not None)
+
+
+def _system(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bool) -> tuple[str, int]:
+    """Constants, tables and functions of a system, for the prefix ``fls``, and the bytes of its tables."""
     forms = Forms.of(snapshot)
     tables = _tables(snapshot, forms, margins)
-    table_bytes = sum(_BYTES.get(_TYPES.get(name, "float"), 4) * values.size for name, values in tables.items())
-    # Arrays on the stack: inputs and squares in halves, firing of the rules, their values.
-    arrays = 24 * snapshot.n_features + (12 if snapshot.kind == "t1" else 20) * snapshot.n_rules
-    arrays += 4 * snapshot.n_outputs * (snapshot.classes is not None)
-    flash_bytes, ram_bytes = table_bytes + code_bytes(snapshot, CODE_BYTES), arrays + FRAME_BYTES[snapshot.kind]
-    intro = _intro(snapshot, exp, table_bytes, ram_bytes, margins)
     constants = {"INPUTS": str(snapshot.n_features), "RULES": str(snapshot.n_rules), "OUTPUTS": str(snapshot.n_outputs)}
     constants["SETS"] = f"{(1 if snapshot.kind == 't1' else 2) * snapshot.n_rules} /* firings: one a rule, or two */"
     if snapshot.kind == "it2":
@@ -98,10 +125,7 @@ def float_header(snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | 
         "DEPTH_SHIFT": f"({forms.depth_shift})",
         "DEEPEST": f"((int64_t){600 << DEPTH_BITS}) /* firing below e^-600 of the strongest counts as that */",
     }
-    lines = [intro, "#ifndef FLS_H", "#define FLS_H", "", "#ifdef __FAST_MATH__"]
-    lines += ['#error "-ffast-math assumes NaN away and reorders sums: compile without it"', "#endif", ""]
-    lines += ["#include <math.h>", "#include <stdint.h>", "#include <string.h>"]
-    lines += ["", *(f"#define FLS_{name} {value}" for name, value in constants.items()), runtime.HALVES]
+    lines = [*(f"#define FLS_{name} {value}" for name, value in constants.items()), runtime.HALVES]
 
     def halves(value: int) -> str:
         return f"{{{int(value) >> forms.bits}, {int(value) & ((1 << forms.bits) - 1)}}}"
@@ -110,8 +134,9 @@ def float_header(snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | 
         kind = _TYPES.get(name, "float")
         literal: Any = {"float": float_literal, "fls_halves": halves, "int64_t": "{}LL".format, "int16_t": str}[kind]
         lines += documented_tables({name: values}, {}, kind, literal)
-    lines += [_code(snapshot, exp, margins), "#endif", ""]
-    return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes)
+    lines.append(_code(snapshot, exp, margins, interval=interval))
+    n_bytes = sum(_BYTES.get(_TYPES.get(name, "float"), 4) * values.size for name, values in tables.items())
+    return "\n".join(lines), n_bytes
 
 
 def _tables(snapshot: Snapshot, forms: Forms, margins: Array | None) -> Mapping[str, Array]:
@@ -131,7 +156,7 @@ def _tables(snapshot: Snapshot, forms: Forms, margins: Array | None) -> Mapping[
     return tables
 
 
-def _code(snapshot: Snapshot, exp: str, margins: Array | None) -> str:
+def _code(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bool) -> str:
     """The functions of a header."""
     pieces = [runtime.NUMBERS, runtime.EXP_LIBM if exp == "libm" else runtime.EXP_BUILTIN, runtime.DEPTHS]
     if snapshot.order == 1:
@@ -162,7 +187,7 @@ def _code(snapshot: Snapshot, exp: str, margins: Array | None) -> str:
             pieces += [reduction.MEAN, direct]
     if classes:
         pieces.append(reduction.CLASSES)
-    if snapshot.kind == "it2" or margins is not None:
+    if interval and (snapshot.kind == "it2" or margins is not None):
         pieces.append(_interval(snapshot, margins))
     return "".join(pieces)
 
@@ -186,13 +211,27 @@ def _interval(snapshot: Snapshot, margins: Array | None) -> str:
     return filled(reduction.INTERVAL_IT2, what=f"{what}, less and plus a margin", body=begin + loop)
 
 
-def _intro(snapshot: Snapshot, exp: str, table_bytes: int, ram_bytes: int, margins: Array | None) -> str:
+def _intro(
+    snapshot: Snapshot,
+    exp: str,
+    table_bytes: int,
+    n_code: int,
+    ram_bytes: int,
+    margins: Array | None,
+    calibrated: CalibratedInterval | None,
+) -> str:
     from deepfls import __version__
 
     worst, usual = work(snapshot), work(snapshot, sweeps=4)
-    lines = [f"Exported by deepfls {__version__}.", "", *described(snapshot), "", *functions(snapshot, margins), ""]
+    lines = [f"Exported by deepfls {__version__}.", "", *described(snapshot), ""]
+    lines += [*functions(snapshot, margins, told="" if calibrated is None else calibrated.told()), ""]
+    if calibrated is not None and calibrated.system is not None:
+        lines += [
+            "The interval comes from a system of its own, fls_interval, with tables of its own: that which was trained"
+        ]
+        lines += ["without the rows held out, or the same with a local scale.", ""]
     lines += [
-        f"Flash  {table_bytes:,} bytes of tables, and code of about {code_bytes(snapshot, CODE_BYTES):,} bytes"
+        f"Flash  {table_bytes:,} bytes of tables, and code of about {n_code:,} bytes"
         f"{' beside expf' if exp == 'libm' else ''} (gcc 12 -O2, Cortex-M4).",
         f"RAM    none static; about {ram_bytes:,} bytes of stack{' beside that of expf' if exp == 'libm' else ''}.",
     ]

@@ -26,6 +26,8 @@ MEANINGS = {
     "intercept": "Outputs of the rules at the middle of the inputs, less the offset: [rule][output].",
     "slope": "Slopes of the outputs of the rules: [rule][output][input].",
     "mix": "Share of the mean under lower firing: [output].",
+    "gain": "Share of the type-reduced set in the interval: [output].",
+    "reach": "What is added to it on both sides: [output].",
     "margin": "Margin of the interval: [output].",
     "power": "2^(-i/32) with 30 bits behind the point.",
     "inverse": "1 / (sqrt(2) width) of the sets: [rule][input].",
@@ -111,8 +113,8 @@ def described(snapshot: Snapshot) -> list[str]:
     return lines
 
 
-def functions(snapshot: Snapshot, margins: Array | None, real: str = "float") -> list[str]:
-    """The functions of a header, for its comment."""
+def functions(snapshot: Snapshot, margins: Array | None, real: str = "float", told: str = "") -> list[str]:
+    """The functions of a header, for its comment; ``told`` says what a calibrated interval is."""
     inputs, outputs = snapshot.n_features, snapshot.n_outputs
     crisp = "probabilities of the classes" if snapshot.classes is not None else "crisp outputs"
     lines = ["Functions", f"  fls_predict(const {real} x[{inputs}], {real} y[{outputs}])", f"    {crisp}"]
@@ -123,12 +125,12 @@ def functions(snapshot: Snapshot, margins: Array | None, real: str = "float") ->
             "    outputs of the system, whose softmax",
         ]
         lines[-1] += " are the probabilities"
-    if snapshot.kind == "it2" or margins is not None:
+    if snapshot.kind == "it2" or margins is not None or told:
         set_ = "the type-reduced set" if snapshot.kind == "it2" else "the crisp outputs"
         set_ += " of the logits" if snapshot.classes is not None else ""
         set_ += ", with a margin on both sides" if margins is not None else "; not calibrated to a coverage"
         lines.append(
             f"  fls_predict_interval(const {real} x[{inputs}], {real} y_left[{outputs}], {real} y_right[{outputs}])"
         )
-        lines.append(f"    {set_}")
+        lines.append(f"    {told or set_}")
     return lines
