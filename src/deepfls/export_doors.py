@@ -40,8 +40,8 @@ class ExportDoors:
         exp : {"libm", "builtin"}
             The exponential of a header in float: expf, or a polynomial with a relative error below 1.5e-7.
         margin : "auto", None, float or array of shape (outputs,)
-            What ``predict_interval`` in C gives. "auto": the interval of :meth:`predict_interval` at the coverage of the fit
-            where there is one, else the type-reduced set. None: that set. Numbers: the set, widened by these on both sides.
+            What ``predict_interval`` in C gives. "auto": the interval of :meth:`predict_interval` at the coverage of the
+            fit where there is one, else the type-reduced set. None: that set. Numbers: the set, widened on both sides.
         X : array or frame, shape (rows, features), optional
             Data to fit and measure fixed point on; drawn from the range of the training data by default.
         flash, ram : int

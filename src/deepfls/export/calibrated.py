@@ -4,8 +4,8 @@ Every calibration of one group of rows is an affine change of the crisp output y
 
     y - gain (y - l) - reach s,    y + gain (r - y) + reach s,
 
-held beyond y: "cqr" has gain 1 and its offset as reach; normalised, gain and reach grow with the radius; "split" has gain 0,
-and s is 1 or the local scale, whose logarithm is an output of a Type-1 system with the same sets.
+held beyond y: "cqr" has gain 1 and its offset as reach; normalised, gain and reach grow with the radius; "split" has gain
+0, and s is 1 or the local scale, whose logarithm is an output of a Type-1 system with the same sets.
 """
 
 from __future__ import annotations
