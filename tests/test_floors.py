@@ -141,6 +141,7 @@ ORDER = [
     "cli.interval_scores",
     "cli.sections",
     "cli.training",
+    "cli.start",
     "cli.stream",
     "cli.train",
     "cli.predict",
