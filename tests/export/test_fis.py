@@ -71,7 +71,7 @@ def test_script_scales_the_lower_sets_by_the_heights(tnorm: str) -> None:
     np.testing.assert_allclose(np.log(by_product(sets, x)), snapshot.firing(x).log_lower, rtol=1e-9)
 
 
-# What two files that MATLAB wrote for type-2 Sugeno systems have: version 3.0, a line for the type reduction after that for
+# What two published files of MATLAB's type-2 Sugeno systems have: version 3.0, a line for the type reduction after that for
 # defuzzification, and sets with the scale and the two lags of the lower set behind the numbers of the upper one.
 T2_SET = r"^MF(\d+)='rule\d+':'gaussmf',\[(\S+) (\S+)\],\[(\S+)\],\[0 0\]$"
 
