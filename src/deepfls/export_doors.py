@@ -22,7 +22,7 @@ class ExportDoors:
         prefix: str | None = None,
         number: str = "float",
         exp: str = "libm",
-        margin: Any = None,
+        margin: Any = "auto",
         X: Any = None,
         flash: int = 32_768,
         ram: int = 8_192,
@@ -39,8 +39,9 @@ class ExportDoors:
             float32, or integers alone, with inputs, outputs and tables of 16 or 32 bits.
         exp : {"libm", "builtin"}
             The exponential of a header in float: expf, or a polynomial with a relative error below 1.5e-7.
-        margin : float or array, shape (outputs,), optional
-            Added on both sides of the interval, such as the margin of a calibration.
+        margin : "auto", None, float or array of shape (outputs,)
+            What ``predict_interval`` in C gives. "auto": the interval of :meth:`predict_interval` at the coverage of the
+            fit where there is one, else the type-reduced set. None: that set. Numbers: the set, widened on both sides.
         X : array or frame, shape (rows, features), optional
             Data to fit and measure fixed point on; drawn from the range of the training data by default.
         flash, ram : int
@@ -63,17 +64,19 @@ class ExportDoors:
         >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, np.sin(X[:, 0]))
         >>> path = Path(mkdtemp()) / "plant.h"
         >>> model.to_c(path).table_bytes
-        84
+        204
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
+        auto = isinstance(margin, str) and margin == "auto"
         return room("export.c").write_c(
             path,
             self._snapshot(),
             prefix=prefix,
             number=number,
             exp=exp,
-            margin=margin,
+            margin=None if auto else margin,
+            calibrated=room("export.calibrated").CalibratedInterval.of(self) if auto else None,
             rows=self._rows(X),
             flash=flash,
             ram=ram,
@@ -87,7 +90,8 @@ class ExportDoors:
         ----------
         path : path
         dtype : {"float64", "float32"}
-            Arithmetic inside; input ``x`` and outputs ``y``, and ``y_left`` and ``y_right`` of kind "it2", are float32.
+            Arithmetic inside; input ``x`` and outputs ``y``, and ``y_left`` and ``y_right`` of kind "it2", are float32;
+            these are the ends of the type-reduced set, not of a calibrated interval.
         X : array or frame, shape (rows, features), optional
             Data to compare on; drawn from the range of the training data by default.
 
@@ -103,7 +107,11 @@ class ExportDoors:
         room("export.fll").write_fll(path, self._snapshot())
 
     def to_fis(self, path: str | os.PathLike[str]) -> None:
-        """Write the system for MATLAB, by the ending: ``.fis`` (Type-1), ``.m`` or ``.t2fis`` (Interval Type-2)."""
+        """Write the system for MATLAB, by the ending.
+
+        ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
+        Interval Type-2.
+        """
         room("export.fis").write_fis(path, self._snapshot())
 
     def _snapshot(self) -> Any:

@@ -47,6 +47,18 @@ def test_export_passes_its_options_on(run: Run, folder: Path) -> None:
     assert "expf" not in (folder / "b.h").read_text()
 
 
+def test_export_writes_the_calibrated_interval(run: Run, refused: Refused, folder: Path) -> None:
+    run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--coverage", "0.7", "--out", "it2.fls")
+    run("export", "it2.fls", "--out", "a.h")
+    assert "interval of coverage 0.7, calibrated (cqr) on " in (folder / "a.h").read_text()
+    run("export", "it2.fls", "--out", "b.h", "--margin", "none")
+    assert "the type-reduced set; not calibrated to a coverage" in (folder / "b.h").read_text()
+    message = refused("export", "it2.fls", "--out", "c.h", "--number", "q15", code=1)
+    assert message.endswith("or export with --margin none, where the interval is the type-reduced set.")
+    message = "--margin must be auto, none or a number, got 'wide'."
+    assert refused("export", "it2.fls", "--out", "c.h", "--margin", "wide", code=2) == message
+
+
 @pytest.mark.usefixtures("models")
 def test_export_tells_what_is_wrong(refused: Refused, folder: Path) -> None:
     message = "--out, the file to write, must be given. See 'deepfls export --help'."

@@ -71,14 +71,43 @@ def test_script_scales_the_lower_sets_by_the_heights(tnorm: str) -> None:
     np.testing.assert_allclose(np.log(by_product(sets, x)), snapshot.firing(x).log_lower, rtol=1e-9)
 
 
+# What two published files of MATLAB's type-2 Sugeno systems have: version 3.0, a line for the type reduction after that for
+# defuzzification, and sets with the scale and the two lags of the lower set behind the numbers of the upper one.
+T2_SET = r"^MF(\d+)='rule\d+':'gaussmf',\[(\S+) (\S+)\],\[(\S+)\],\[0 0\]$"
+
+
+@pytest.mark.parametrize("fields", [{"n_outputs": 1}, {"tnorm": "htsk"}, {"order": 0}], ids=str)
+def test_type_2_fis_file_has_the_form_of_matlab_and_the_firing_of_the_system(
+    fields: dict[str, Any], tmp_path: Path
+) -> None:
+    snapshot = random_snapshot(3, uncertainty="h", n_features=2, n_rules=3, **fields)
+    text = fis_text(snapshot, "plant")
+    system = text.split("\n\n")[0].splitlines()
+    assert system[:4] == ["[System]", "Name='plant'", "Type='sugeno'", "Version=3.0"]
+    assert system[-2:] == ["DefuzzMethod='wtaver'", "TypeReductionMethod='karnikmendel'"]
+    found = re.findall(T2_SET, text, flags=re.MULTILINE)
+    assert [int(number) for number, *_ in found] == [1, 2, 3, 1, 2, 3]
+    sets = np.array([numbers for _, *numbers in found], dtype=float).reshape(2, 3, 3).transpose(1, 0, 2)
+    x = inputs_of(snapshot, 100)
+    np.testing.assert_allclose(np.log(by_product(sets, x)), snapshot.firing(x).log_lower, rtol=1e-9)
+    # Read back, it is the same system, crisp outputs and ends.
+    write_fis(tmp_path / "plant.fis", snapshot)
+    back = Snapshot.of(read_fis(tmp_path / "plant.fis"))
+    assert (back.kind, back.uncertainty, back.type_reduction) == ("it2", "h", "km")
+    for got, truth in zip(back.output(x), snapshot.output(x), strict=True):
+        np.testing.assert_allclose(got, truth, rtol=1e-9, atol=1e-9 * np.abs(truth).max())
+
+
 def test_forms_that_cannot_hold_a_system_are_refused_with_the_reason() -> None:
     it2, t1 = random_snapshot(0), random_snapshot(0, kind="t1")
-    with pytest.raises(ValueError, match=r"A \.fis file cannot express this system: it holds Type-1 sets; write an"):
-        fis_text(it2)
-    with pytest.raises(ValueError, match=r"lower and upper widths differ; train with uncertainty='h', or write \.t2fis\."):
-        script_text(it2)
-    with pytest.raises(ValueError, match=r"MATLAB's type reductions are forms of Karnik-Mendel, not 'nt'; train with"):
-        script_text(random_snapshot(0, uncertainty="h", type_reduction="nt"))
+    for target, write in ((r"A \.fis file", fis_text), ("A MATLAB script", script_text)):
+        reason = (
+            f"{target} cannot express this system: its lower sets are upper ones times a scale, and here lower and upper"
+        )
+        with pytest.raises(ValueError, match=f"{reason} widths differ; train with uncertainty='h', or kind='t1', or write"):
+            write(it2)
+        with pytest.raises(ValueError, match=r"MATLAB's type reductions are forms of Karnik-Mendel, not 'nt'; train with"):
+            write(random_snapshot(0, uncertainty="h", type_reduction="nt"))
     with pytest.raises(ValueError, match=r"its type reductions are 'km' and 'nt', not 'sm'; train with one of these\."):
         t2fis_text(random_snapshot(0, type_reduction="sm"))
     for write in (script_text, t2fis_text):
@@ -103,7 +132,12 @@ def test_names_cannot_leave_their_quotes(tmp_path: Path) -> None:
 
 def test_estimator_writes_every_form(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(50, 2))
-    for ending, settings in ((".fis", {"kind": "t1"}), (".m", {"uncertainty": "h"}), (".t2fis", {})):
+    for ending, settings in (
+        (".fis", {"kind": "t1"}),
+        (".fis", {"uncertainty": "h"}),
+        (".m", {"uncertainty": "h"}),
+        (".t2fis", {}),
+    ):
         model = FLSRegressor(n_rules=2, epochs=1, random_state=0, **settings).fit(x, x[:, 0])
         model.to_fis(tmp_path / f"plant{ending}")
         assert (tmp_path / f"plant{ending}").stat().st_size > 500

@@ -105,6 +105,32 @@ def test_learning_goes_on_from_the_file(file: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(again.predict(frame), read_fis(file).predict(frame))
 
 
+@pytest.mark.parametrize(
+    ("lower", "message"),
+    [
+        ("[1],[0.1 0.1]", r"LowerLag must be 0, got \[0\.1 0\.1\]; another one has no form here"),
+        ("[0],[0 0]", r"LowerScale must be one number greater than 0 and at most 1, got \[0\]"),
+        ("[0.5 0.5],[0 0]", r"LowerScale must be one number greater than 0 and at most 1, got \[0\.5 0\.5\]"),
+        ("[0.5]", "MF1 must be 'NAME':'TYPE',"),
+    ],
+)
+def test_lower_sets_that_have_no_form_are_an_error(lower: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "v.fis"
+    path.write_text(VALVE.replace("'gaussmf',[20 0]", f"'gaussmf',[20 0],{lower}"))
+    with pytest.raises(FisFileError, match=rf"v\.fis, line 19: {message}"):
+        read_fis(path)
+
+
+def test_lower_sets_of_a_type_2_file_are_scaled(tmp_path: Path) -> None:
+    path = tmp_path / "v.fis"
+    path.write_text(VALVE.replace("'gaussmf',[20 0]", "'gaussmf',[20 0],[0.4],[0 0]"))
+    model = read_fis(path, names=False)
+    heights = np.ones((3, 2))
+    # Only the first rule uses that set; what a file leaves out is no uncertainty.
+    heights[0, 0] = 0.4
+    np.testing.assert_allclose(model.system_.heights.numpy(), heights, rtol=1e-12)
+
+
 def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
     text = VALVE.replace("MF1='low':'gaussmf',[20 0]", "MF1='low':'trimf',[-40 0 40]")
     text = text.replace("MF2='high':'gaussmf',[2 10]", "MF2='high':'gbellmf',[2.3548 3 10]").replace("'prod'", "'min'", 1)

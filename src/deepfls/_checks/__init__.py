@@ -11,6 +11,7 @@ from deepfls._checks.export import (
     check_identifier,
     check_installed,
     check_margin,
+    check_resolved,
     check_rows,
     refuse_form,
 )
@@ -114,6 +115,7 @@ __all__ = [
     "check_order_values",
     "check_paired_arrays",
     "check_range_values",
+    "check_resolved",
     "check_rows",
     "check_rule_tensors",
     "check_same_length",

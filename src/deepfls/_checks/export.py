@@ -46,6 +46,15 @@ def check_holdable(what: str, values: np.ndarray[Any, Any], limit: float) -> Non
         raise ValueError(f"{what} must be within ±{limit:.3g} for this target, got {largest:.3g}: scale the data first.")
 
 
+def check_resolved(step: float, coarsest: float) -> None:
+    """Require sets wide enough, by the distance between the rules, for the integers of a C header."""
+    if step > coarsest:
+        raise ValueError(
+            f"The widths of the sets must be at least about 4e-6 of the distance between the rules for this target, where "
+            f"logarithms of firing come in steps of {coarsest:.1g}, got steps of {step:.1g}: use to_onnx, or fewer inputs."
+        )
+
+
 def check_margin(margin: Any, n_outputs: int) -> np.ndarray[Any, Any] | None:
     """Return margins of intervals, one per output, not negative; None where none are given."""
     if margin is None:

@@ -45,7 +45,13 @@ def export(
         str | None, s.option("--exp", "Exponential of C in float: libm (default) or builtin.", s.OUTPUT, metavar="NAME")
     ] = None,
     margin: Annotated[
-        float | None, s.option("--margin", "Added on both sides of the interval in C.", s.OUTPUT, metavar="X")
+        str | None,
+        s.option(
+            "--margin",
+            "Interval in C: auto (default), the calibrated one if any; none, the type-reduced set; a number widens that.",
+            s.OUTPUT,
+            metavar="X",
+        ),
     ] = None,
     dtype: Annotated[
         str | None, s.option("--dtype", "Arithmetic inside ONNX: float64 (default) or float32.", s.OUTPUT, metavar="NAME")
@@ -85,11 +91,24 @@ def _run(path: Path, to: str | None, out: Path | None, given: dict[str, Any], ou
             given["X"] = model.inputs(open_data(given.pop("data"), model))
         if target == "c":
             given["force"] = force
+            given |= _margin(given.get("margin"))
         with _told_by_option():
             report = getattr(model.estimator, f"to_{target}")(out, **given)
     output.line(f"Wrote {printable(out if report is None else report)}")
     numbers = {} if report is None else {name: value for name, value in report._asdict().items() if name != "path"}
     output.result({"command": "export", "model": str(path), "to": target, "out": str(out), **numbers})
+
+
+def _margin(text: str | None) -> dict[str, Any]:
+    """What ``--margin`` says, as the argument of ``to_c``."""
+    if text is None or text == "auto":
+        return {"margin": "auto"}
+    if text == "none":
+        return {"margin": None}
+    try:
+        return {"margin": float(text)}
+    except ValueError:
+        raise UsageError(f"--margin must be auto, none or a number, got {text!r}.") from None
 
 
 def _target(to: str | None, out: Path | None) -> tuple[str, Path]:
@@ -118,6 +137,8 @@ def _told_by_option() -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
+        if "margin=None" in str(error):
+            raise ValueError(str(error).replace("margin=None", "--margin none")) from error
         found = re.match(r"(\w+) must ", str(error))
         if found is None or found[1] not in _TAKEN_BY:
             raise

@@ -125,6 +125,9 @@ Resume = Annotated[
     bool | None, option("--resume/--no-resume", "Go on from the newest checkpoint, if there is one.", TRAINING, metavar="")
 ]
 
+Start = Annotated[
+    Path | None, option("--start", "Go on from the rules of a .fis file, or from a model file.", START, metavar="FILE")
+]
 Centers = Annotated[str | None, option("--centers", "kmeans, kmeans-per-input or grid.", START, metavar="NAME")]
 Consequents = Annotated[str | None, option("--consequents", "ridge or random.", START, metavar="NAME")]
 Width = Annotated[str | None, option("--width", "Widths of the sets, in standard deviations, or auto.", START, metavar="X")]

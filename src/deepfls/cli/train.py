@@ -12,6 +12,7 @@ import typer
 from deepfls.cli import settings as s
 from deepfls.cli.errors import INTERRUPT, UsageError
 from deepfls.cli.output import Output, started_processes
+from deepfls.cli.start import check_start, features_of, started_from
 from deepfls.cli.training import announce, check_training, close, refuse_without_stream, with_task
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ def train(
     seed: s.Seed = None,
     device: s.Device = None,
     dtype: s.Dtype = None,
+    start: s.Start = None,
     centers: s.Centers = None,
     consequents: s.Consequents = None,
     width: s.Width = None,
@@ -107,6 +109,7 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
     task, fraction, seed = given.get("task", "auto"), given.get("test_fraction", 0.0), given.get("seed", 0)
     check_training(task, fraction, seed)
     out = given.get("out", _OUT)
+    check_start(given)
     if given.get("stream") or started_processes() > 1:
         from deepfls.cli.stream import train_from_stream
 
@@ -117,15 +120,18 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
 
     with output.working("reading the table"):
         table = read_table(given["data"])
+        starting = started_from(given["start"], arguments) if "start" in given else None
     layout = learn_layout(
         table,
         given["target"],
-        features=given.get("feature"),
+        features=given.get("feature") if starting is None else features_of(starting, given),
         drop=given.get("drop", ()),
         weight=given.get("weight"),
         one_hot=given.get("one_hot", False),
     )
     layout, classes = with_task(layout, task)
+    if starting is not None and classes:
+        raise UsageError("--start must come with a target of numbers, got one of classes.")
     arguments |= _interval_settings(arguments, layout, classes=classes)
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
     weight = numbers(table, given["weight"]) if "weight" in given else None
@@ -138,7 +144,10 @@ def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
 
     began = time.perf_counter()
     with s.settings_errors_as_usage():
-        estimator = (FLSClassifier if classes else FLSRegressor)(**arguments, verbose=int(output.bars))
+        if starting is not None:
+            estimator: FLSRegressor | FLSClassifier = starting.set_params(verbose=int(output.bars))
+        else:
+            estimator = (FLSClassifier if classes else FLSRegressor)(**arguments, verbose=int(output.bars))
         estimator.fit(x_trained, y[trained], None if weight is None else weight[trained])
     estimator.set_params(verbose=0)
     seconds = time.perf_counter() - began

@@ -10,6 +10,7 @@ from deepfls._checks import check_export_size, check_identifier, check_margin, c
 from deepfls.export.c_fixed import fixed_header
 from deepfls.export.c_float import float_header
 from deepfls.export.c_text import CHeader
+from deepfls.export.calibrated import CalibratedInterval
 from deepfls.model_file import write_whole
 from deepfls.snapshot import Snapshot
 
@@ -44,6 +45,7 @@ def write_c(
     number: str = "float",
     exp: str = "libm",
     margin: Any = None,
+    calibrated: CalibratedInterval | None = None,
     rows: Any = None,
     flash: int = FLASH,
     ram: int = RAM,
@@ -62,7 +64,9 @@ def write_c(
     exp : {"libm", "builtin"}
         Where a header in float takes the exponential from: expf, or a polynomial of its own.
     margin : float or array, shape (outputs,), optional
-        Added on both sides of the interval, such as the margin of a calibration.
+        Added on both sides of the type-reduced set, in place of a calibration.
+    calibrated : CalibratedInterval, optional
+        What the interval is otherwise.
     rows : array, shape (rows, features), optional
         Data on which fixed point is fitted and measured; drawn from the range of the training data by default.
     flash, ram : int
@@ -75,7 +79,8 @@ def write_c(
     CReport
         Named tuple (path, table_bytes, flash_bytes, ram_bytes, error).
     """
-    header = c_header(snapshot, prefix=_prefix_of(path, prefix), number=number, exp=exp, margin=margin, rows=rows)
+    settings: dict[str, Any] = {"number": number, "exp": exp, "margin": margin, "calibrated": calibrated, "rows": rows}
+    header = c_header(snapshot, prefix=_prefix_of(path, prefix), **settings)
     check_export_size("The header", header.flash_bytes, header.ram_bytes, flash, ram, force=force)
     write_whole(Path(path), header.text.encode("ascii"))
     return CReport(str(path), *header[1:])
@@ -86,7 +91,14 @@ def _prefix_of(path: str | os.PathLike[str], prefix: str | None) -> str:
 
 
 def c_header(
-    snapshot: Snapshot, *, prefix: str, number: str = "float", exp: str = "libm", margin: Any = None, rows: Any = None
+    snapshot: Snapshot,
+    *,
+    prefix: str,
+    number: str = "float",
+    exp: str = "libm",
+    margin: Any = None,
+    calibrated: CalibratedInterval | None = None,
+    rows: Any = None,
 ) -> CHeader:
     """The header that :func:`write_c` writes."""
     check_identifier("prefix", prefix)
@@ -94,5 +106,7 @@ def c_header(
     check_option("exp", exp, EXPONENTIALS)
     margins = check_margin(margin, snapshot.n_outputs)
     if number == "float":
-        return float_header(snapshot, prefix=prefix, exp=exp, margins=margins)
+        return float_header(snapshot, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
+    if calibrated is not None:
+        margins = calibrated.margin()
     return fixed_header(snapshot, prefix=prefix, number=number, margins=margins, rows=rows)

@@ -28,7 +28,7 @@ from deepfls.snapshot import Snapshot
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes of code and of stack beside the arrays, rounded up from what gcc 12 -O2 makes for a Cortex-M3.
-CODE_BYTES = {"t1": 700, "it2": 2_300}
+CODE_BYTES = {"t1": 700, "it2": 2_300, "classes": 1_000, "direct": 1_000}
 FRAME_BYTES = {"t1": 160, "it2": 260}
 
 

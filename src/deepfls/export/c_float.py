@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepfls.export import c_reduction_runtime as reduction
 from deepfls.export import c_runtime as runtime
+from deepfls.export.c_intervals import calibrated_interval
 from deepfls.export.c_text import (
     CHeader,
     code_bytes,
@@ -19,7 +21,8 @@ from deepfls.export.c_text import (
     prefixed,
     sweep_bound,
 )
-from deepfls.export.tables import FloatTables
+from deepfls.export.calibrated import CalibratedInterval
+from deepfls.export.forms import DEPTH_BITS, Forms
 from deepfls.export.text import float_literal
 from deepfls.snapshot import Snapshot
 
@@ -27,8 +30,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Bytes of code and of stack beside the arrays, rounded up from what gcc 12 -O2 makes for a Cortex-M4;
 # tests/export/test_embedded.py holds them against the compiler.
-CODE_BYTES = {"t1": 700, "it2": 2_000}
-FRAME_BYTES = {"t1": 100, "it2": 160}
+CODE_BYTES = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400}
+FRAME_BYTES = {"t1": 140, "it2": 180}
 
 _METHODS = {
     "nt": ("Nie-Tan, mean with the sum of lower and upper firing as weights", "fls_mean(value, upper)"),
@@ -39,9 +42,14 @@ _METHODS = {
     ),
 }
 
+# Types of the tables that are not float, and bytes of those that do not have 4.
+_TYPES = {"unit": "int16_t", "exponent": "int16_t", "form": "fls_halves", "slope": "fls_halves"}
+_TYPES |= dict.fromkeys(("constant", "height", "intercept"), "int64_t")
+_BYTES = {"fls_halves": 8, "int64_t": 8, "int16_t": 2}
+
 
 class Work(NamedTuple):
-    """Operations of one inference: additions, multiplications and comparisons together, divisions, exponentials."""
+    """Operations of one inference: those on integers and floats together, divisions, exponentials."""
 
     simple: int
     divisions: int
@@ -51,62 +59,95 @@ class Work(NamedTuple):
 def work(snapshot: Snapshot, sweeps: int | None = None) -> Work:
     """Operations of ``predict``, in the worst case or for a number of sweeps an end."""
     rules, inputs, outputs = snapshot.n_rules, snapshot.n_features, snapshot.n_outputs
-    per_set = 6 if snapshot.kind == "it2" and "s" in snapshot.uncertainty else 4
-    simple = 5 * inputs + per_set * rules * inputs + 6 * rules + outputs * (3 * rules + 6)
-    simple += 2 * outputs * rules * inputs * snapshot.order
-    divisions, exponentials = outputs, rules * (1 if snapshot.kind == "t1" else 2)
-    if snapshot.kind == "it2" and snapshot.type_reduction == "km":
+    firings = rules * (1 if snapshot.kind == "t1" else 2)
+    forms = firings if "s" in snapshot.uncertainty or snapshot.kind == "t1" else rules
+    # A product of two numbers in halves is three of 32 bits, each added to a sum of 64.
+    simple = 40 * inputs + forms * (12 * inputs + 3) + 10 * firings + outputs * rules * (6 * inputs * snapshot.order + 4)
+    divisions, exponentials = outputs, firings
+    if snapshot.type_reduction == "km":
         worst = sweeps is None
         ends = 2 * outputs * (sweep_bound(rules) if sweeps is None else sweeps)
         # Where firing spans too many scales, every sweep takes exponentials of its own.
-        simple += ends * ((11 if worst else 6) * rules + 2)
-        divisions += ends
-        exponentials = (ends + outputs) * rules if worst else exponentials
-    elif snapshot.kind == "it2":
-        simple += outputs * 3 * rules
-        divisions += outputs * (snapshot.type_reduction != "nt")
+        simple += ends * ((14 if worst else 6) * rules + 2) + 2 * outputs * rules
+        divisions, exponentials = ends, ends * rules if worst else exponentials
+    else:
+        means = 2 if snapshot.type_reduction in ("bmm", "sm") else 1
+        simple, divisions = simple + outputs * means * 3 * rules + 4 * outputs, outputs * means
     if snapshot.classes is not None:
         simple, divisions, exponentials = simple + 4 * outputs, divisions + outputs, exponentials + outputs
     return Work(simple, divisions, exponentials)
 
 
-def float_header(snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | None) -> CHeader:
-    """The header of a system in float32; an error where float32 cannot hold it."""
-    tables = _tables(snapshot, margins)
-    table_bytes = sum(4 * values.size for values in tables.values())
-    # Arrays on the stack: z, lower, upper, value, and one right end per output.
-    n_rule_arrays = 2 if snapshot.kind == "t1" else 3
-    arrays = 4 * (snapshot.n_features + n_rule_arrays * snapshot.n_rules + 2 * snapshot.n_outputs)
-    flash_bytes, ram_bytes = table_bytes + code_bytes(snapshot, CODE_BYTES), arrays + FRAME_BYTES[snapshot.kind]
-    intro = _intro(snapshot, exp, table_bytes, ram_bytes, margins)
-    constants = {"INPUTS": snapshot.n_features, "RULES": snapshot.n_rules, "OUTPUTS": snapshot.n_outputs}
-    if snapshot.kind == "it2":
-        constants["SWEEPS"] = sweep_bound(snapshot.n_rules)
-    lines = [intro, "#ifndef FLS_H", "#define FLS_H", "", "#include <math.h>"]
-    if exp == "builtin":
-        lines += ["#include <stdint.h>", "#include <string.h>"]
-    lines += ["", *(f"#define FLS_{name} {value}" for name, value in constants.items())]
-    lines += [f"#define FLS_FARTHEST {float_literal(FloatTables.of(snapshot).farthest)}", ""]
-    lines += documented_tables(tables, {}, "float", float_literal)
-    lines += [_code(snapshot, exp, margins), "#endif", ""]
+def float_header(
+    snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
+) -> CHeader:
+    """The header of a system in float32; an error where its numbers span more than C in float holds."""
+    own, n_bytes = _system(snapshot, exp, margins, interval=calibrated is None)
+    table_bytes, flash_bytes = n_bytes, n_bytes + code_bytes(snapshot, CODE_BYTES)
+    # Arrays on the stack: inputs and terms in halves, firing of the rules, their values.
+    ram_bytes = _arrays(snapshot) + FRAME_BYTES[snapshot.kind]
+    pieces = [own]
+    if calibrated is not None:
+        if calibrated.system is not None:
+            # A system of its own, with names of its own.
+            other, n_bytes = _system(calibrated.system, exp, None, interval=False)
+            pieces.append(prefixed(other, "fls_interval"))
+            table_bytes, flash_bytes = table_bytes + n_bytes, flash_bytes + n_bytes + code_bytes(snapshot, CODE_BYTES)
+            ram_bytes = max(ram_bytes, _arrays(calibrated.system) + FRAME_BYTES[snapshot.kind])
+        pieces.append(calibrated_interval(snapshot, calibrated))
+        table_bytes, flash_bytes = table_bytes + 8 * snapshot.n_outputs, flash_bytes + 8 * snapshot.n_outputs + 400
+        ram_bytes += 12 * snapshot.n_outputs + 40
+    intro = _intro(snapshot, exp, table_bytes, flash_bytes - table_bytes, ram_bytes, margins, calibrated)
+    lines = [intro, "#ifndef FLS_H", "#define FLS_H", "", "#ifdef __FAST_MATH__"]
+    lines += ['#error "-ffast-math assumes NaN away and reorders sums: compile without it"', "#endif", ""]
+    lines += ["#include <math.h>", "#include <stdint.h>", "#include <string.h>", "", *pieces, "#endif", ""]
     return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes)
 
 
-def _tables(snapshot: Snapshot, margins: Array | None) -> Mapping[str, Array]:
+def _arrays(snapshot: Snapshot) -> int:
+    arrays = 24 * snapshot.n_features + (12 if snapshot.kind == "t1" else 20) * snapshot.n_rules
+    return arrays + 4 * snapshot.n_outputs * (snapshot.classes is not None)
+
+
+def _system(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bool) -> tuple[str, int]:
+    """Constants, tables and functions of a system, for the prefix ``fls``, and the bytes of its tables."""
+    forms = Forms.of(snapshot)
+    tables = _tables(snapshot, forms, margins)
+    constants = {"INPUTS": str(snapshot.n_features), "RULES": str(snapshot.n_rules), "OUTPUTS": str(snapshot.n_outputs)}
+    constants["SETS"] = f"{(1 if snapshot.kind == 't1' else 2) * snapshot.n_rules} /* firings: one a rule, or two */"
+    if snapshot.kind == "it2":
+        constants["SWEEPS"] = str(sweep_bound(snapshot.n_rules))
+    constants |= {
+        "BITS": f"{forms.bits} /* of half an integer of the tables */",
+        "LAST": float_literal(2.0**-forms.bits),
+        "ONE": f"({1 << DEPTH_BITS}) /* of a depth, which is minus a logarithm of firing relative to the strongest rule */",
+        "DEPTH_UNIT": float_literal(2.0**-DEPTH_BITS),
+        "DEPTH_SHIFT": f"({forms.depth_shift})",
+        "DEEPEST": f"((int64_t){600 << DEPTH_BITS}) /* firing below e^-600 of the strongest counts as that */",
+    }
+    lines = [*(f"#define FLS_{name} {value}" for name, value in constants.items()), runtime.HALVES]
+
+    def halves(value: int) -> str:
+        return f"{{{int(value) >> forms.bits}, {int(value) & ((1 << forms.bits) - 1)}}}"
+
+    for name, values in tables.items():
+        kind = _TYPES.get(name, "float")
+        literal: Any = {"float": float_literal, "fls_halves": halves, "int64_t": "{}LL".format, "int16_t": str}[kind]
+        lines += documented_tables({name: values}, {}, kind, literal)
+    lines.append(_code(snapshot, exp, margins, interval=interval))
+    n_bytes = sum(_BYTES.get(_TYPES.get(name, "float"), 4) * values.size for name, values in tables.items())
+    return "\n".join(lines), n_bytes
+
+
+def _tables(snapshot: Snapshot, forms: Forms, margins: Array | None) -> Mapping[str, Array]:
     """The tables by their names in the header, in the order of their use."""
-    t = FloatTables.of(snapshot)
-    tables = {"origin": t.origin, "per_unit": 1.0 / t.units, "center": t.centers}
-    if snapshot.kind == "t1":
-        tables["weight"] = t.upper_weights
-    else:
-        if "s" in snapshot.uncertainty:
-            tables["lower_weight"] = t.lower_weights
-        tables["upper_weight"] = t.upper_weights
-        if "h" in snapshot.uncertainty:
-            tables["log_height"] = t.log_heights
-    tables |= {"offset": t.offsets, "intercept": t.intercepts}
+    tables = {"origin": forms.origin, "unit": forms.unit_exponents}
+    tables |= {"form": forms.terms, "constant": forms.constants}
+    if snapshot.uncertainty == "h":
+        tables["height"] = forms.heights
+    tables |= {"offset": forms.offsets, "exponent": forms.exponents, "intercept": forms.intercepts}
     if snapshot.order == 1:
-        tables["slope"] = t.slopes
+        tables["slope"] = forms.slopes
     if snapshot.type_reduction == "bmm":
         assert snapshot.mix is not None
         tables["mix"] = snapshot.mix
@@ -115,31 +156,38 @@ def _tables(snapshot: Snapshot, margins: Array | None) -> Mapping[str, Array]:
     return tables
 
 
-def _code(snapshot: Snapshot, exp: str, margins: Array | None) -> str:
+def _code(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bool) -> str:
     """The functions of a header."""
-    pieces = [runtime.EXP_LIBM if exp == "libm" else runtime.EXP_BUILTIN, runtime.SCALED]
-    z = "z, " if snapshot.order == 1 else ""
-    consequents = runtime.CONSEQUENTS if snapshot.order == 1 else runtime.CONSEQUENTS_ORDER_0
+    pieces = [runtime.NUMBERS, runtime.EXP_LIBM if exp == "libm" else runtime.EXP_BUILTIN, runtime.DEPTHS]
+    if snapshot.order == 1:
+        form = {"form": "fls_dot(fls_slope[p][k], in->z, FLS_INPUTS) + ", "scale": "in->exponent", "unused": ""}
+    else:
+        form = {"form": "", "scale": "0", "unused": "    (void)in;\n"}
+    on_scale = " + in->exponent" if snapshot.order == 1 else ""
+    consequents = filled(runtime.CONSEQUENTS, on_scale=on_scale, **form)
     classes = snapshot.classes is not None
     called = {"name": "fls_logits", "what": "Logits of the classes"} if classes else {"name": "fls_predict"}
     called.setdefault("what", "Crisp outputs")
     if snapshot.kind == "t1":
-        pieces += [runtime.FIRING_T1, consequents, runtime.MEAN, filled(runtime.OUTPUTS_T1, z=z, **called)]
+        fire = filled(runtime.FIRING, which="", first="0", place="", lower="")
+        pieces += [fire, consequents, reduction.MEAN, filled(reduction.OUTPUTS_T1, **called)]
     else:
-        height = "fls_log_height[p]" if "h" in snapshot.uncertainty else "0.0f"
-        sets = runtime.SETS_TWO_WIDTHS if "s" in snapshot.uncertainty else runtime.SETS_ONE_WIDTH
-        pieces += [filled(runtime.FIRING_IT2, sets=filled(sets, height=height)), consequents]
-        pieces += [filled(runtime.KARNIK_MENDEL, z=z)]
+        if "s" in snapshot.uncertainty:
+            parts = {"first": "0", "place": "", "lower": runtime.LOWER_OWN_WIDTH}
+        else:
+            parts = {"first": "FLS_RULES", "place": " - FLS_RULES", "lower": runtime.LOWER_HEIGHT}
+        pieces += [filled(runtime.FIRING, which=", lower before upper", **parts), consequents, reduction.KARNIK_MENDEL]
         if snapshot.type_reduction == "km":
-            pieces += [filled(runtime.OUTPUTS_KM, **called)]
+            pieces += [filled(reduction.OUTPUTS_KM, **called)]
         else:
             method, mean = _METHODS[snapshot.type_reduction]
-            weights = runtime.WEIGHTS_NT if snapshot.type_reduction == "nt" else runtime.WEIGHTS_TWO_MEANS
-            direct = filled(runtime.OUTPUTS_DIRECT, method=method, weights=weights, mean=mean, z=z, **called)
-            pieces += [runtime.MEAN, direct]
+            weights = reduction.WEIGHTS_NT if snapshot.type_reduction == "nt" else reduction.WEIGHTS_TWO_MEANS
+            p = "p, " if snapshot.type_reduction == "nt" else ""
+            direct = filled(reduction.OUTPUTS_DIRECT, method=method, weights=weights, mean=mean, p=p, **called)
+            pieces += [reduction.MEAN, direct]
     if classes:
-        pieces.append(runtime.CLASSES)
-    if snapshot.kind == "it2" or margins is not None:
+        pieces.append(reduction.CLASSES)
+    if interval and (snapshot.kind == "it2" or margins is not None):
         pieces.append(_interval(snapshot, margins))
     return "".join(pieces)
 
@@ -149,9 +197,9 @@ def _interval(snapshot: Snapshot, margins: Array | None) -> str:
     what += " of the logits" if snapshot.classes is not None else ""
     crisp = "fls_logits" if snapshot.classes is not None else "fls_predict"
     if margins is None:
-        return filled(runtime.INTERVAL_IT2, what=what, body="    (void)fls_reduce(x, y_left, y_right);")
+        return filled(reduction.INTERVAL_IT2, what=what, body="    fls_reduce(x, y_left, y_right);")
     begin = "    int k;\n    " + (
-        "(void)fls_reduce(x, y_left, y_right);\n" if snapshot.kind == "it2" else f"{crisp}(x, y_left);\n"
+        "fls_reduce(x, y_left, y_right);\n" if snapshot.kind == "it2" else f"{crisp}(x, y_left);\n"
     )
     other = "y_right[k]" if snapshot.kind == "it2" else "y_left[k]"
     loop = (
@@ -160,30 +208,46 @@ def _interval(snapshot: Snapshot, margins: Array | None) -> str:
         "        y_left[k] -= fls_margin[k];\n"
         "    }"
     )
-    return filled(runtime.INTERVAL_IT2, what=f"{what}, less and plus a margin", body=begin + loop)
+    return filled(reduction.INTERVAL_IT2, what=f"{what}, less and plus a margin", body=begin + loop)
 
 
-def _intro(snapshot: Snapshot, exp: str, table_bytes: int, ram_bytes: int, margins: Array | None) -> str:
+def _intro(
+    snapshot: Snapshot,
+    exp: str,
+    table_bytes: int,
+    n_code: int,
+    ram_bytes: int,
+    margins: Array | None,
+    calibrated: CalibratedInterval | None,
+) -> str:
     from deepfls import __version__
 
-    worst, usual = work(snapshot), work(snapshot, sweeps=3)
-    lines = [f"Exported by deepfls {__version__}.", "", *described(snapshot), "", *functions(snapshot, margins), ""]
+    worst, usual = work(snapshot), work(snapshot, sweeps=4)
+    lines = [f"Exported by deepfls {__version__}.", "", *described(snapshot), ""]
+    lines += [*functions(snapshot, margins, told="" if calibrated is None else calibrated.told()), ""]
+    if calibrated is not None and calibrated.system is not None:
+        lines += [
+            "The interval comes from a system of its own, fls_interval, with tables of its own: that which was trained"
+        ]
+        lines += ["without the rows held out, or the same with a local scale.", ""]
     lines += [
-        f"Flash  {table_bytes:,} bytes of tables, and code of about {code_bytes(snapshot, CODE_BYTES):,} bytes"
+        f"Flash  {table_bytes:,} bytes of tables, and code of about {n_code:,} bytes"
         f"{' beside expf' if exp == 'libm' else ''} (gcc 12 -O2, Cortex-M4).",
         f"RAM    none static; about {ram_bytes:,} bytes of stack{' beside that of expf' if exp == 'libm' else ''}.",
     ]
-    counts = f"{worst.simple:,} additions, multiplications and comparisons, {worst.divisions:,} divisions,"
-    lines += [f"Work   of fls_predict, at most: {counts}", f"       {worst.exponentials:,} exponentials."]
+    counts = f"{worst.simple:,} additions, multiplications and comparisons of integers and floats,"
+    lines.append(f"Work   of fls_predict, at most: {counts}")
+    lines.append(f"       {worst.divisions:,} divisions, {worst.exponentials:,} exponentials.")
     if worst != usual:
-        lines[-1] += (
-            f" Usual, 3 sweeps an end: {usual.simple:,}, {usual.divisions:,} and {usual.exponentials:,}; never more than "
+        lines.append(
+            f"       Usual, 4 sweeps an end: {usual.simple:,}, {usual.divisions:,} and {usual.exponentials:,}; never more"
         )
-        lines.append(f"       {sweep_bound(snapshot.n_rules)} sweeps. No sort, no enumeration.")
+        lines.append(f"       than {sweep_bound(snapshot.n_rules)} sweeps. No sort, no enumeration.")
     lines += [
         "",
-        "NaN in an input gives NaN in every output. An input further than FLS_FARTHEST units (1 / fls_per_unit) from",
-        "fls_origin, infinity included, counts as that far. Do not compile with -ffast-math, which assumes NaN away.",
+        "NaN or infinity in an input gives NaN in every output. For any other input the outputs are within 1e-5 of what",
+        "float64 gives, relative to them or to their spread where they are near zero, or infinite where a float cannot",
+        "hold them. Not for -ffast-math, which assumes NaN away.",
         "All functions and tables are static: include the header in one source file.",
     ]
     return comment(lines)

@@ -1,7 +1,9 @@
-"""The C of a floating-point header, piece by piece, for a prefix ``fls``: a header holds only the pieces its system needs.
+"""The C of a floating-point header up to the firing of its rules, piece by piece, for a prefix ``fls``.
 
-``fls_`` and ``FLS_`` at the beginning of a word become the prefix. Every loop has a bound, nothing is allocated, and no
-value leaves the finite numbers: logarithms of firing are relative to the strongest rule, and held above a floor before exp.
+A header holds only the pieces its system needs; ``fls_`` and ``FLS_`` at the beginning of a word become the prefix. Every
+loop has a bound, nothing is allocated. Logarithms of firing and outputs of rules are forms in integers (:mod:`forms`), and
+become float only relative to the strongest rule and to the scale of the inputs: no value leaves the finite numbers before
+the output does.
 """
 
 EXP_LIBM = """
@@ -34,313 +36,180 @@ static inline float fls_exp(float x)
 }
 """
 
-SCALED = """
-/* Inputs as multiples of their unit from their origin, held within +-FLS_FARTHEST; 0 where one of them is NaN. */
-static inline int fls_scaled(const float x[FLS_INPUTS], float z[FLS_INPUTS])
+# Integers of 2 FLS_BITS bits are held as halves: products of halves add up in 64 bits, which a Cortex-M4 does in one cycle.
+HALVES = """
+typedef struct { int32_t high, low; } fls_halves; /* high 2^FLS_BITS + low, with 0 <= low < 2^FLS_BITS */
+"""
+
+NUMBERS = """
+/* Inputs from their origins, below 1 in size, in 2^exponent of their units; the terms of firing are their squares, and they
+ * themselves on the scale of the squares, where `near` is their exponent. */
+typedef struct { fls_halves z[FLS_INPUTS], term[2 * FLS_INPUTS]; int exponent, near; } fls_inputs;
+
+/* What is known of the firing of a rule, in this order: minus its logarithm, the same relative to the strongest rule in
+ * units of 1 / FLS_ONE, its weight. */
+typedef union { int64_t exact; uint32_t depth; float weight; } fls_firing;
+
+static inline uint32_t fls_bits(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+/* x in units of 2^last, cut towards zero, modulo 2^64. */
+static inline uint64_t fls_whole(float x, int last)
+{
+    const uint32_t bits = fls_bits(x), field = bits >> 23 & 255;
+    const int shift = (field ? (int)field : 1) - 150 - last;
+    uint64_t size = (bits & 0x7FFFFF) | (field ? 0x800000 : 0);
+    size = shift >= 64 || shift <= -24 ? 0 : shift >= 0 ? size << shift : size >> -shift;
+    return bits >> 31 ? 0 - size : size;
+}
+
+static inline fls_halves fls_split(int64_t whole)
+{
+    fls_halves halves;
+    halves.high = (int32_t)(whole >> FLS_BITS);
+    halves.low = (int32_t)(whole & (((int64_t)1 << FLS_BITS) - 1));
+    return halves;
+}
+
+/* Sum of n coefficients times numbers below 1: off by less than n of the coefficients' units. */
+static inline int64_t fls_dot(const fls_halves *a, const fls_halves *b, int n)
+{
+    int64_t sum = 0, cross = 0;
+    int m;
+    for (m = 0; m < n; ++m) {
+        sum += (int64_t)a[m].high * b[m].high;
+        cross += (int64_t)a[m].high * b[m].low;
+        cross += (int64_t)a[m].low * b[m].high;
+    }
+    return sum + (cross >> FLS_BITS);
+}
+
+/* The inputs as fixed-point numbers on one scale; 0 where one of them is NaN or infinite. */
+static inline int fls_scaled(const float x[FLS_INPUTS], fls_inputs *in)
 {
     int m;
+    in->exponent = 0;
     for (m = 0; m < FLS_INPUTS; ++m) {
-        const float units = (x[m] - fls_origin[m]) * fls_per_unit[m];
-        if (units != units) {
+        const int exponent = (int)(fls_bits(x[m] - fls_origin[m]) >> 23 & 255) - 126 - fls_unit[m];
+        if ((fls_bits(x[m]) >> 23 & 255) == 255) {
             return 0;
         }
-        z[m] = units > FLS_FARTHEST ? FLS_FARTHEST : units < -FLS_FARTHEST ? -FLS_FARTHEST : units;
+        in->exponent = exponent > in->exponent ? exponent : in->exponent;
+    }
+    /* Beyond 2^31 units firing is that of the same direction at 2^31: the rule that is strongest there stays so. */
+    in->near = in->exponent < 31 ? in->exponent : 31;
+    for (m = 0; m < FLS_INPUTS; ++m) {
+        /* The difference fits, so it is exact modulo 2^64, however far from zero the origin is. */
+        const int last = fls_unit[m] + in->exponent - 2 * FLS_BITS;
+        const int64_t whole = (int64_t)(fls_whole(x[m], last) - fls_whole(fls_origin[m], last));
+        const fls_halves z = fls_split(whole);
+        in->z[m] = z;
+        in->term[m] = fls_split((int64_t)z.high * z.high + ((2 * (int64_t)z.high * z.low) >> FLS_BITS));
+        in->term[m + FLS_INPUTS] = fls_split(whole >> in->near);
     }
     return 1;
 }
 """
 
-FIRING_T1 = """
-/* Firing of the rules relative to the strongest one. */
-static inline void fls_fire(const float z[FLS_INPUTS], float firing[FLS_RULES])
+DEPTHS = """
+/* Minus logarithms of n firings to their depths below the strongest, `peak`; at most FLS_DEEPEST. */
+static inline void fls_sink(fls_firing *firing, int n, int64_t peak, int near)
 {
-    float peak = 0.0f;
-    int p, m;
-    for (p = 0; p < FLS_RULES; ++p) {
-        float exponent = 0.0f;
-        for (m = 0; m < FLS_INPUTS; ++m) {
-            const float distance = z[m] - fls_center[p][m];
-            exponent -= distance * distance * fls_weight[p][m];
+    const int shift = FLS_DEPTH_SHIFT - 2 * near;
+    int p;
+    for (p = 0; p < n; ++p) {
+        int64_t depth = firing[p].exact - peak;
+        if (shift > 0) {
+            depth = (depth + ((int64_t)1 << (shift - 1))) >> shift;
+        } else if (depth > (FLS_DEEPEST >> (shift > -32 ? -shift : 32))) {
+            depth = FLS_DEEPEST;
+        } else if (depth) {
+            depth <<= -shift;
         }
-        firing[p] = exponent;
-        if (p == 0 || exponent > peak) {
-            peak = exponent;
-        }
+        firing[p].depth = (uint32_t)(depth < FLS_DEEPEST ? depth : FLS_DEEPEST);
     }
-    for (p = 0; p < FLS_RULES; ++p) {
-        firing[p] = fls_exp(firing[p] - peak);
+}
+
+/* The smallest of the rules' minus logarithms of firing. */
+static inline int64_t fls_peak(const fls_firing firing[FLS_RULES])
+{
+    int64_t peak = firing[0].exact;
+    int p;
+    for (p = 1; p < FLS_RULES; ++p) {
+        peak = firing[p].exact < peak ? firing[p].exact : peak;
+    }
+    return peak;
+}
+
+/* e^-depth. The upper 24 bits of a depth are a float, and the others so small that e^-x is 1 - x. */
+static inline float fls_weight(uint32_t depth)
+{
+    const float rest = (float)(depth & 255) * FLS_DEPTH_UNIT;
+    return fls_exp(-FLS_DEPTH_UNIT * (float)(depth & ~(uint32_t)255)) * (1.0f - rest);
+}
+
+/* Depths of n firings to their weights. */
+static inline void fls_weigh(fls_firing *firing, int n)
+{
+    int p;
+    for (p = 0; p < n; ++p) {
+        firing[p].weight = fls_weight(firing[p].depth);
     }
 }
 """
 
-# {sets}: what differs between uncertain widths and an uncertain height alone.
-FIRING_IT2 = """
-/* Logarithms of lower and upper firing relative to the largest upper one. Returns the largest lower one. */
-static inline float fls_fire(const float z[FLS_INPUTS], float lower[FLS_RULES], float upper[FLS_RULES])
+# {lower}: what a pair of lower and upper sets needs on top; nothing in Type-1 systems.
+FIRING = """
+/* Minus logarithms of the firing of the rules{which}. */
+static inline void fls_fire(const fls_inputs *in, fls_firing firing[FLS_SETS])
 {
-    float peak = 0.0f, lower_peak = 0.0f;
-    int p, m;
-    for (p = 0; p < FLS_RULES; ++p) {
-{sets}
-        lower[p] = log_lower;
-        upper[p] = log_upper;
-        if (p == 0 || log_upper > peak) {
-            peak = log_upper;
-        }
-        if (p == 0 || log_lower > lower_peak) {
-            lower_peak = log_lower;
-        }
+    int p;
+    for (p = {first}; p < FLS_SETS; ++p) {
+        firing[p].exact = fls_dot(fls_form[p{place}], in->term, 2 * FLS_INPUTS);
+        firing[p].exact += fls_constant[p{place}] >> 2 * in->near;
     }
-    for (p = 0; p < FLS_RULES; ++p) {
-        lower[p] -= peak;
-        upper[p] -= peak;
-    }
-    return lower_peak - peak;
-}
+{lower}}
 """
 
-SETS_TWO_WIDTHS = """\
-        float log_lower = {height}, log_upper = 0.0f;
-        for (m = 0; m < FLS_INPUTS; ++m) {
-            const float distance = z[m] - fls_center[p][m];
-            const float square = distance * distance;
-            log_lower -= square * fls_lower_weight[p][m];
-            log_upper -= square * fls_upper_weight[p][m];
+LOWER_OWN_WIDTH = """\
+    for (p = 0; p < FLS_RULES; ++p) {
+        if (firing[p].exact < firing[p + FLS_RULES].exact) {
+            firing[p].exact = firing[p + FLS_RULES].exact; /* equal sets may round apart */
         }
-        if (log_lower > log_upper) {
-            log_lower = log_upper; /* equal sets may round apart */
-        }"""
+    }
+"""
 
-SETS_ONE_WIDTH = """\
-        float log_lower, log_upper = 0.0f;
-        for (m = 0; m < FLS_INPUTS; ++m) {
-            const float distance = z[m] - fls_center[p][m];
-            log_upper -= distance * distance * fls_upper_weight[p][m];
-        }
-        log_lower = log_upper + {height};"""
+LOWER_HEIGHT = """\
+    for (p = 0; p < FLS_RULES; ++p) {
+        firing[p].exact = firing[p + FLS_RULES].exact + (fls_height[p] >> 2 * in->near);
+    }
+"""
 
+# {form}, {scale}: the linear form of the inputs and its exponent, or nothing and 0 for constant outputs.
 CONSEQUENTS = """
-/* Output k of every rule, relative to fls_offset[k]. */
-static inline void fls_rule_outputs(const float z[FLS_INPUTS], int k, float value[FLS_RULES])
+/* Output k of every rule less fls_offset[k], in units of 2^(fls_exponent[k]{on_scale} - FLS_BITS). */
+static inline void fls_rule_outputs(const fls_inputs *in, int k, float value[FLS_RULES])
 {
-    int p, m;
-    for (p = 0; p < FLS_RULES; ++p) {
-        value[p] = fls_intercept[p][k];
-        for (m = 0; m < FLS_INPUTS; ++m) {
-            value[p] += fls_slope[p][k][m] * z[m];
-        }
-    }
-}
-"""
-
-CONSEQUENTS_ORDER_0 = """
-/* Output k of every rule, relative to fls_offset[k]. */
-static inline void fls_rule_outputs(int k, float value[FLS_RULES])
-{
+    const int scale = {scale}, shift = scale < 63 ? scale : 63;
     int p;
     for (p = 0; p < FLS_RULES; ++p) {
-        value[p] = fls_intercept[p][k];
+        const int64_t constant = fls_intercept[p][k] >> shift;
+        const fls_halves sum = fls_split({form}constant);
+        value[p] = (float)sum.high + (float)sum.low * FLS_LAST;
     }
-}
-"""
+{unused}}
 
-MEAN = """
-/* Mean of the rules' outputs with the given weights. */
-static inline float fls_mean(const float value[FLS_RULES], const float weight[FLS_RULES])
+/* An output from a mean of those values. 2^power is applied in two steps, each of which is a float. */
+static inline float fls_output(const fls_inputs *in, int k, float value)
 {
-    float sum = 0.0f, total = 0.0f;
-    int p;
-    for (p = 0; p < FLS_RULES; ++p) {
-        sum += weight[p] * value[p];
-        total += weight[p];
-    }
-    return sum / total;
-}
-"""
-
-KARNIK_MENDEL = """
-/* One end of the type-reduced set: the left one for sign 1; for sign -1 the left end of the mirrored values, mirrored back.
- *
- * Newton steps on the residual sum w (value - end): w is the upper firing of rules beyond the end, the lower firing of the
- * others. From a mean that can be attained the end only moves outwards, past at least one rule a step: no sort, and no more
- * than FLS_SWEEPS sweeps. Where `wide`, firing is given as logarithms, because the floats that a sweep needs span more than
- * one scale holds; each sweep then takes them relative to its own largest. */
-static inline float fls_end(const float value[FLS_RULES], const float lower[FLS_RULES], const float upper[FLS_RULES],
-                            int wide, float start, float sign)
-{
-    float end = sign * start;
-    int sweep, p;
-    for (sweep = 0; sweep < FLS_SWEEPS; ++sweep) {
-        float residual = 0.0f, sum = 0.0f, peak = -600.0f, next;
-        for (p = 0; wide && p < FLS_RULES; ++p) {
-            const float log_weight = sign * value[p] < end ? upper[p] : lower[p];
-            peak = log_weight > peak ? log_weight : peak;
-        }
-        for (p = 0; p < FLS_RULES; ++p) {
-            const float gap = sign * value[p] - end;
-            float weight = gap < 0.0f ? upper[p] : lower[p];
-            if (wide) {
-                weight = fls_exp((weight > -600.0f ? weight : -600.0f) - peak);
-            }
-            residual += weight * gap;
-            sum += weight;
-        }
-        next = end + residual / sum;
-        if (!(next < end)) {
-            break;
-        }
-        end = next;
-    }
-    return sign * end;
-}
-
-/* The type-reduced set of every output. Returns 0, and NaN everywhere, where an input is NaN. */
-static inline int fls_reduce(const float x[FLS_INPUTS], float y_left[FLS_OUTPUTS], float y_right[FLS_OUTPUTS])
-{
-    float z[FLS_INPUTS], lower[FLS_RULES], upper[FLS_RULES], value[FLS_RULES];
-    int wide, p, k;
-    if (!fls_scaled(x, z)) {
-        for (k = 0; k < FLS_OUTPUTS; ++k) {
-            y_left[k] = y_right[k] = NAN;
-        }
-        return 0;
-    }
-    wide = fls_fire(z, lower, upper) < -40.0f;
-    for (p = 0; !wide && p < FLS_RULES; ++p) {
-        lower[p] = fls_exp(lower[p]);
-        upper[p] = fls_exp(upper[p]);
-    }
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        float sum = 0.0f, total = 0.0f, start, left, right;
-        fls_rule_outputs({z}k, value);
-        for (p = 0; p < FLS_RULES; ++p) {
-            const float weight = wide ? fls_exp(upper[p]) : upper[p];
-            sum += weight * value[p];
-            total += weight;
-        }
-        start = sum / total;
-        left = fls_end(value, lower, upper, wide, start, 1.0f);
-        right = fls_end(value, lower, upper, wide, start, -1.0f);
-        y_left[k] = fls_offset[k] + left;
-        y_right[k] = fls_offset[k] + (right < left ? left : right);
-    }
-    return 1;
-}
-"""
-
-OUTPUTS_T1 = """
-/* {what}. NaN where an input is NaN. */
-static inline void {name}(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
-{
-    float z[FLS_INPUTS], firing[FLS_RULES], value[FLS_RULES];
-    int k;
-    if (!fls_scaled(x, z)) {
-        for (k = 0; k < FLS_OUTPUTS; ++k) {
-            y[k] = NAN;
-        }
-        return;
-    }
-    fls_fire(z, firing);
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        fls_rule_outputs({z}k, value);
-        y[k] = fls_offset[k] + fls_mean(value, firing);
-    }
-}
-"""
-
-OUTPUTS_KM = """
-/* {what}: the middle of the type-reduced set. NaN where an input is NaN. */
-static inline void {name}(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
-{
-    float y_right[FLS_OUTPUTS];
-    int k;
-    fls_reduce(x, y, y_right);
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        y[k] = 0.5f * (y[k] + y_right[k]);
-    }
-}
-"""
-
-# {weights}: firing, given as logarithms, to the weights of one or two means; {mean}: those means.
-OUTPUTS_DIRECT = """
-/* {what}: {method}. NaN where an input is NaN. */
-static inline void {name}(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
-{
-    float z[FLS_INPUTS], lower[FLS_RULES], upper[FLS_RULES], value[FLS_RULES];
-    int p, k;
-    if (!fls_scaled(x, z)) {
-        for (k = 0; k < FLS_OUTPUTS; ++k) {
-            y[k] = NAN;
-        }
-        return;
-    }
-{weights}
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        fls_rule_outputs({z}k, value);
-        y[k] = fls_offset[k] + {mean};
-    }
-}
-"""
-
-WEIGHTS_NT = """\
-    (void)fls_fire(z, lower, upper);
-    for (p = 0; p < FLS_RULES; ++p) {
-        upper[p] = fls_exp(lower[p]) + fls_exp(upper[p]);
-    }"""
-
-# The lower mean relative to its own peak: lower firing may lie far below the upper one.
-WEIGHTS_TWO_MEANS = """\
-    {
-        const float lower_peak = fls_fire(z, lower, upper);
-        for (p = 0; p < FLS_RULES; ++p) {
-            lower[p] = fls_exp(lower[p] - lower_peak);
-            upper[p] = fls_exp(upper[p]);
-        }
-    }"""
-
-INTERVAL_IT2 = """
-/* {what}. NaN where an input is NaN. */
-static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[FLS_OUTPUTS],
-                                        float y_right[FLS_OUTPUTS])
-{
-{body}
-}
-"""
-
-CLASSES = """
-/* Probabilities of the classes, in the order above; they add up to 1. NaN where an input is NaN. */
-static inline void fls_predict(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
-{
-    float peak, total = 0.0f;
-    int k;
-    fls_logits(x, y);
-    peak = y[0];
-    for (k = 1; k < FLS_OUTPUTS; ++k) {
-        peak = y[k] > peak ? y[k] : peak;
-    }
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        if (y[k] == y[k]) {
-            y[k] = fls_exp(y[k] - peak);
-        }
-        total += y[k];
-    }
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        y[k] /= total;
-    }
-}
-
-/* Index of the most probable class, 0 to FLS_OUTPUTS - 1; -1 where an input is NaN. */
-static inline int fls_classify(const float x[FLS_INPUTS])
-{
-    float logit[FLS_OUTPUTS];
-    int best = 0, k;
-    fls_logits(x, logit);
-    if (logit[0] != logit[0]) {
-        return -1;
-    }
-    for (k = 1; k < FLS_OUTPUTS; ++k) {
-        best = logit[k] > logit[best] ? k : best;
-    }
-    return best;
+    const int sum = fls_exponent[k] + {scale} - FLS_BITS, power = sum < 252 ? sum : 252, half = power / 2;
+    const uint32_t bits[2] = {(uint32_t)(half + 127) << 23, (uint32_t)(power - half + 127) << 23};
+    float factor[2];
+    memcpy(factor, bits, sizeof factor);
+{unused}    return fls_offset[k] + value * factor[0] * factor[1];
 }
 """

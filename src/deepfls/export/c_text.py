@@ -16,22 +16,23 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # What the tables hold, by their names in a header.
 MEANINGS = {
     "origin": "Middle of every input, taken off before anything else: nothing cancels far from zero.",
-    "per_unit": "Units per input, a power of two: scaling by it is exact.",
+    "unit": "Exponents of two of the units of the inputs.",
+    "form": "Coefficients of squares, then of inputs, in minus the logarithm of firing; lower sets first: [set][term].",
+    "constant": "What that is at the origin: [set].",
+    "exponent": "Exponents of two of the scales of the outputs.",
     "center": "Centers of the sets from the middle of the input: [rule][input].",
-    "weight": "1 / (2 width^2) of the sets: [rule][input].",
-    "lower_weight": "1 / (2 width^2) of the lower sets: [rule][input].",
-    "upper_weight": "1 / (2 width^2) of the upper sets: [rule][input].",
-    "log_height": "Logarithm of the height of every rule's lower firing.",
+    "height": "Minus the logarithm of the height of every rule's lower firing: [rule].",
     "offset": "Middle of every output, added at the end.",
     "intercept": "Outputs of the rules at the middle of the inputs, less the offset: [rule][output].",
     "slope": "Slopes of the outputs of the rules: [rule][output][input].",
     "mix": "Share of the mean under lower firing: [output].",
+    "gain": "Share of the type-reduced set in the interval: [output].",
+    "reach": "What is added to it on both sides: [output].",
     "margin": "Margin of the interval: [output].",
     "power": "2^(-i/32) with 30 bits behind the point.",
     "inverse": "1 / (sqrt(2) width) of the sets: [rule][input].",
     "lower_inverse": "1 / (sqrt(2) width) of the lower sets: [rule][input].",
     "upper_inverse": "1 / (sqrt(2) width) of the upper sets: [rule][input].",
-    "height": "Minus the logarithm of the height of every rule's lower firing, 20 bits behind the point.",
 }
 
 
@@ -49,14 +50,14 @@ class CHeader(NamedTuple):
 
 
 def sweep_bound(n_rules: int) -> int:
-    """Most Newton sweeps that an end takes: rules + 1 in exact arithmetic; rounding may split a step."""
+    """Most Newton sweeps that an end takes: rules + 2 in exact arithmetic; rounding may split a step."""
     return 2 * n_rules + 4
 
 
 def code_bytes(snapshot: Snapshot, base: Mapping[str, int]) -> int:
     """Bytes of code of all functions of a header: more where classes or a second way to a crisp output come on top."""
     direct = snapshot.kind == "it2" and snapshot.type_reduction != "km"
-    return base[snapshot.kind] + 1_000 * (snapshot.classes is not None) + 1_000 * direct
+    return base[snapshot.kind] + base["classes"] * (snapshot.classes is not None) + base["direct"] * direct
 
 
 def prefixed(source: str, prefix: str) -> str:
@@ -112,8 +113,8 @@ def described(snapshot: Snapshot) -> list[str]:
     return lines
 
 
-def functions(snapshot: Snapshot, margins: Array | None, real: str = "float") -> list[str]:
-    """The functions of a header, for its comment."""
+def functions(snapshot: Snapshot, margins: Array | None, real: str = "float", told: str = "") -> list[str]:
+    """The functions of a header, for its comment; ``told`` says what a calibrated interval is."""
     inputs, outputs = snapshot.n_features, snapshot.n_outputs
     crisp = "probabilities of the classes" if snapshot.classes is not None else "crisp outputs"
     lines = ["Functions", f"  fls_predict(const {real} x[{inputs}], {real} y[{outputs}])", f"    {crisp}"]
@@ -124,12 +125,12 @@ def functions(snapshot: Snapshot, margins: Array | None, real: str = "float") ->
             "    outputs of the system, whose softmax",
         ]
         lines[-1] += " are the probabilities"
-    if snapshot.kind == "it2" or margins is not None:
+    if snapshot.kind == "it2" or margins is not None or told:
         set_ = "the type-reduced set" if snapshot.kind == "it2" else "the crisp outputs"
         set_ += " of the logits" if snapshot.classes is not None else ""
         set_ += ", with a margin on both sides" if margins is not None else "; not calibrated to a coverage"
         lines.append(
             f"  fls_predict_interval(const {real} x[{inputs}], {real} y_left[{outputs}], {real} y_right[{outputs}])"
         )
-        lines.append(f"    {set_}")
+        lines.append(f"    {told or set_}")
     return lines

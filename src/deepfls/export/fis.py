@@ -1,8 +1,9 @@
 """A system for MATLAB: a Sugeno system in a ``.fis`` file, or Interval Type-2 sets in the forms that can hold them.
 
-- ``.fis``: Type-1 systems, read by MATLAB's Fuzzy Logic Toolbox (``readfis``) and by Octave's.
-- ``.m``: a script that builds MATLAB's own type-2 Sugeno system (``sugfistype2``) by its documented functions. Its lower
-  sets are the upper ones times ``LowerScale``, which is an uncertain height; two widths of one set have no such form.
+- ``.fis``: Type-1 systems, read by MATLAB's Fuzzy Logic Toolbox (``readfis``) and by Octave's; and Interval Type-2 ones in
+  the form of its type-2 Sugeno system (``sugfistype2``, since R2019b). Their lower sets are the upper ones times
+  ``LowerScale``, which is an uncertain height; two widths of one set have no such form.
+- ``.m``: a script that builds the same type-2 system by MATLAB's documented functions.
 - ``.t2fis``: Interval Type-2 systems, read by the IT2-FLS toolbox of Taskin and Kumbasar, with heights and both widths.
 """
 
@@ -33,7 +34,7 @@ def write_fis(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
     Parameters
     ----------
     path : path
-        Ending in ``.fis`` (Type-1), ``.m`` or ``.t2fis`` (Interval Type-2).
+        Ending in ``.fis`` (Type-1, or Interval Type-2 of uncertain heights), ``.m`` or ``.t2fis`` (Interval Type-2).
     snapshot : Snapshot
         Outputs of a classifier are its logits.
     """
@@ -45,19 +46,22 @@ def write_fis(path: str | os.PathLike[str], snapshot: Snapshot) -> None:
 
 
 def fis_text(snapshot: Snapshot, name: str = "deepfls") -> str:
-    """A Type-1 system as a ``.fis`` file."""
-    if snapshot.kind != "t1":
-        refuse_form(
-            "A .fis file",
-            "it holds Type-1 sets",
-            "write an Interval Type-2 system to .t2fis, to .m if only its heights are uncertain, or train with kind='t1'",
-        )
-    sigmas = product_sigmas(snapshot, snapshot.upper_sigmas)
+    """A system as a ``.fis`` file: a set is its type, its numbers and, of type 2, scale and both lags of its lower set."""
+    it2 = snapshot.kind == "it2"
+    if it2:
+        _require_scaled_sets("A .fis file", snapshot)
+    sigmas, scales = product_sigmas(snapshot, snapshot.upper_sigmas), np.exp(_log_scales(snapshot))
 
     def sets(m: int) -> list[str]:
-        pairs = zip(sigmas[:, m], snapshot.centers[:, m], strict=True)
-        return [f"MF{p}='rule{p}':'gaussmf',{_vector(pair)}" for p, pair in enumerate(pairs, 1)]
+        lines = []
+        for p in range(snapshot.n_rules):
+            lower = f",{_vector([scales[p, m]])},[0 0]" if it2 else ""
+            values = _vector((sigmas[p, m], snapshot.centers[p, m]))
+            lines.append(f"MF{p + 1}='rule{p + 1}':'gaussmf',{values}{lower}")
+        return lines
 
+    if it2:
+        return _sections(snapshot, name, sets, ["TypeReductionMethod='karnikmendel'"], version="3.0")
     return _sections(snapshot, name, sets, [])
 
 
@@ -85,15 +89,7 @@ def t2fis_text(snapshot: Snapshot, name: str = "deepfls") -> str:
 def script_text(snapshot: Snapshot, name: str = "deepfls") -> str:
     """A MATLAB script that builds a ``sugfistype2``."""
     _require_it2(".m", snapshot)
-    if snapshot.type_reduction != "km":
-        reason = f"MATLAB's type reductions are forms of Karnik-Mendel, not {snapshot.type_reduction!r}"
-        refuse_form("A MATLAB script", reason, "train with type_reduction='km', or write .t2fis")
-    if not np.array_equal(snapshot.lower_sigmas, snapshot.upper_sigmas):
-        refuse_form(
-            "A MATLAB script",
-            "its lower sets are upper ones times a scale, and here lower and upper widths differ",
-            "train with uncertainty='h', or write .t2fis",
-        )
+    _require_scaled_sets("A MATLAB script", snapshot)
     inputs, outputs = identifiers(snapshot.feature_names, "x"), identifiers(snapshot.output_names, "y")
     sigmas, scales = product_sigmas(snapshot, snapshot.upper_sigmas), np.exp(_log_scales(snapshot))
     low, high = input_box(snapshot)
@@ -130,6 +126,20 @@ def _require_it2(ending: str, snapshot: Snapshot) -> None:
         refuse_form(f"A {ending} file", "it is for Interval Type-2 systems", "write this Type-1 system to .fis")
 
 
+def _require_scaled_sets(target: str, snapshot: Snapshot) -> None:
+    """Refuse what MATLAB's type-2 Sugeno systems have no form for."""
+    if snapshot.type_reduction != "km":
+        reason = f"MATLAB's type reductions are forms of Karnik-Mendel, not {snapshot.type_reduction!r}"
+        refuse_form(target, reason, "train with type_reduction='km', or write .t2fis")
+    if not np.array_equal(snapshot.lower_sigmas, snapshot.upper_sigmas):
+        # LowerLag moves the feet of a lower set; that it gives a Gaussian of another width is nowhere documented.
+        refuse_form(
+            target,
+            "its lower sets are upper ones times a scale, and here lower and upper widths differ",
+            "train with uncertainty='h', or kind='t1', or write .t2fis",
+        )
+
+
 def _log_scales(snapshot: Snapshot) -> Array:
     """Log heights with which the product of lower grades is the system's own lower firing."""
     return snapshot.log_heights if snapshot.tnorm == "product" else snapshot.log_heights / snapshot.n_features
@@ -148,9 +158,9 @@ def _consequent(snapshot: Snapshot, p: int, k: int) -> tuple[str, str]:
     return ("linear", _vector([*snapshot.slopes[p, k], constant])) if snapshot.order else ("constant", _vector([constant]))
 
 
-def _sections(snapshot: Snapshot, name: str, sets: Any, more: list[str]) -> str:
+def _sections(snapshot: Snapshot, name: str, sets: Any, more: list[str], version: str = "2.0") -> str:
     """The sections that ``.fis`` and ``.t2fis`` files share."""
-    lines = ["[System]", f"Name='{one_line(name)}'", "Type='sugeno'", "Version=2.0"]
+    lines = ["[System]", f"Name='{one_line(name)}'", "Type='sugeno'", f"Version={version}"]
     lines += [f"NumInputs={snapshot.n_features}", f"NumOutputs={snapshot.n_outputs}", f"NumRules={snapshot.n_rules}"]
     lines += [
         "AndMethod='prod'",

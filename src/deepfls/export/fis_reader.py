@@ -1,4 +1,4 @@
-"""Rules that an expert wrote, from a Type-1 Sugeno ``.fis`` file, as the start of learning.
+"""Rules that an expert wrote, from a Sugeno ``.fis`` file, as the start of learning.
 
 A file is data: it is parsed line by line, nothing in it is evaluated, and what does not fit is an error naming the line.
 """
@@ -27,12 +27,13 @@ _ANY_WIDTH = 1e4
 _HALF_WIDTH = 2.0 * math.sqrt(2.0 * math.log(2.0))
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-_MEMBERSHIP = re.compile(r"'([^']*)'\s*:\s*'([^']*)'\s*,\s*\[([^\]]*)\]")
+# A set of type 2 has the scale and the lags of its lower set in brackets of their own.
+_MEMBERSHIP = re.compile(r"'([^']*)'\s*:\s*'([^']*)'\s*,\s*\[([^\]]*)\](?:\s*,\s*\[([^\]]*)\]\s*,\s*\[([^\]]*)\])?")
 _RULE = re.compile(rf"([-\d\s.]+),([-\d\s.]+)\(\s*({_NUMBER})\s*\)\s*:\s*([12])")
 
 
 class FisFileError(ValueError):
-    """A ``.fis`` file that cannot be read, or whose system has no Gaussian Type-1 TSK form."""
+    """A ``.fis`` file that cannot be read, or whose system has no form here."""
 
 
 @dataclass
@@ -40,15 +41,18 @@ class _Variable:
     name: str = ""
     limits: tuple[float, float] = (0.0, 1.0)
     sets: dict[int, tuple[str, list[float], int]] = field(default_factory=dict)
+    # Scales of the lower sets, of those that have them.
+    scales: dict[int, float] = field(default_factory=dict)
 
 
 def read_fis(
     path: str | os.PathLike[str], *, approximate: bool = False, names: bool = True, **settings: Any
 ) -> FLSRegressor:
-    """Read a Type-1 Sugeno ``.fis`` file as an estimator that predicts what the file says, and learns from there.
+    """Read a Sugeno ``.fis`` file as an estimator that predicts what the file says, and learns from there.
 
     The system must multiply the grades of Gaussian sets (``gaussmf``; one input needs no product) and average constant or
-    linear outputs; a rule may leave out inputs. Inputs and outputs are scaled by their ranges in the file.
+    linear outputs; a rule may leave out inputs. Inputs and outputs are scaled by their ranges in the file. A file of type 2
+    (``sugfistype2``) gives a system of uncertain heights, its ``LowerScale``; ``LowerLag`` must be 0.
 
     Parameters
     ----------
@@ -64,7 +68,7 @@ def read_fis(
     Returns
     -------
     FLSRegressor
-        Fitted, of kind "t1", with ``warm_start=True``.
+        Fitted, of kind "t1", or "it2" for a file of type 2, with ``warm_start=True``.
 
     Examples
     --------
@@ -91,6 +95,7 @@ class _Parsed:
     outputs: list[_Variable]
     centers: Array
     sigmas: Array
+    heights: Array | None
     intercepts: Array
     slopes: Array
     order: int
@@ -195,18 +200,30 @@ class _Parser:
             if match is None:
                 raise self.fail(line, f"MF{number} must be 'NAME':'TYPE',[NUMBERS], got {value[:60]!r}")
             made.sets[number] = (match[2].lower(), self.numbers(match[3], line), line)
+            if match[4] is not None:
+                made.scales[number] = self.scale(match[4], match[5], line)
         return made
+
+    def scale(self, scale: str, lags: str, line: int) -> float:
+        """Scale of a lower set, which must be all that sets it apart from the upper one."""
+        values = self.numbers(scale, line)
+        if len(values) != 1 or not 0 < values[0] <= 1:
+            raise self.fail(line, f"LowerScale must be one number greater than 0 and at most 1, got [{scale[:40]}]")
+        if any(self.numbers(lags, line)):
+            raise self.fail(line, f"LowerLag must be 0, got [{lags[:40]}]; another one has no form here")
+        return values[0]
 
     def arrays(self, inputs: list[_Variable], outputs: list[_Variable], sections: Any, n_rules: int) -> _Parsed:
         rules = [self.rule(text, line, len(inputs), len(outputs)) for text, line in self.rule_lines]
         if len(rules) != n_rules:
             raise self.fail(sections["rules"][1], f"NumRules says {n_rules} rules, got {len(rules)}")
         shape = (n_rules, len(inputs))
-        centers, sigmas = np.empty(shape), np.empty(shape)
+        centers, sigmas, heights = np.empty(shape), np.empty(shape), np.ones(shape)
         intercepts, slopes = np.empty((n_rules, len(outputs))), np.zeros((n_rules, len(outputs), len(inputs)))
         for p, (antecedents, consequents, line) in enumerate(rules):
             for m, (place, variable) in enumerate(zip(antecedents, inputs, strict=True)):
                 centers[p, m], sigmas[p, m] = self.gaussian(place, variable, line)
+                heights[p, m] = variable.scales.get(place, 1.0)
             for k, (place, variable) in enumerate(zip(consequents, outputs, strict=True)):
                 if place not in variable.sets:
                     raise self.fail(line, f"output {k + 1} has no function {place}")
@@ -218,7 +235,9 @@ class _Parser:
                     )
                 intercepts[p, k] = values[-1]
                 slopes[p, k, : len(values) - 1] = values[:-1]
-        return _Parsed(inputs, outputs, centers, sigmas, intercepts, slopes, int(slopes.any()))
+        type_2 = any(variable.scales for variable in inputs)
+        order = int(slopes.any())
+        return _Parsed(inputs, outputs, centers, sigmas, heights if type_2 else None, intercepts, slopes, order)
 
     def rule(self, text: str, line: int, n_inputs: int, n_outputs: int) -> tuple[list[int], list[int], int]:
         match = _RULE.fullmatch(text)
@@ -275,15 +294,22 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     """A fitted estimator whose system is the parsed one, in units of the ranges."""
     n_rules, n_features = parsed.centers.shape
     fixed = {"kind": "t1", "n_rules": n_rules, "order": parsed.order, "tnorm": "product", "warm_start": True}
+    if parsed.heights is not None:
+        fixed |= {"kind": "it2", "uncertainty": "h", "type_reduction": "km"}
     made = FLSRegressor(**{**settings, **fixed})
     limits = np.array([variable.limits for variable in parsed.inputs]).T
     # A uniform variable has a standard deviation of its range / √12.
     x_scaling = Scaling(limits.mean(axis=0), _spread(limits))
     targets = np.array([variable.limits for variable in parsed.outputs]).T
     y_scaling = Scaling(targets.mean(axis=0), _spread(targets))
-    system = made._new_system(n_features, len(parsed.outputs)).double()
+    system: Any = made._new_system(n_features, len(parsed.outputs)).double()
     system.centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
-    system.sigmas = parsed.sigmas / x_scaling.scale
+    sigmas = parsed.sigmas / x_scaling.scale
+    if parsed.heights is None:
+        system.sigmas = sigmas
+    else:
+        system.set_sigmas(sigmas, sigmas)
+        system.heights = parsed.heights
     at_middle = parsed.intercepts + parsed.slopes @ x_scaling.shift
     system.intercepts = (at_middle - y_scaling.shift) / y_scaling.scale
     system.slopes = parsed.slopes * x_scaling.scale / y_scaling.scale[:, np.newaxis]

@@ -50,6 +50,7 @@ def write_onnx(path: str | os.PathLike[str], snapshot: Snapshot, *, dtype: str =
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
     ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.
+    Ends are those of the type-reduced set, not of a calibrated interval.
 
     Parameters
     ----------

@@ -59,7 +59,8 @@ def c_table(type_name: str, name: str, values: Array, literal: Any) -> str:
 def _braces(values: Array, literal: Any, indent: str) -> str:
     if values.ndim == 1:
         cells = [literal(value) for value in values]
-        rows = [", ".join(cells[i : i + 6]) for i in range(0, len(cells), 6)]
+        in_line = max(1, 90 // max(map(len, cells)))
+        rows = [", ".join(cells[i : i + in_line]) for i in range(0, len(cells), in_line)]
         return "{" + f",\n{indent} ".join(rows) + "}"
     inner = indent + "  "
     return "{\n" + ",\n".join(inner + _braces(part, literal, inner) for part in values) + f"\n{indent}}}"

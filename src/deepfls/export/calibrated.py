@@ -1,0 +1,119 @@
+"""The calibrated interval of an estimator, in a form that C can hold.
+
+Every calibration of one group of rows is an affine change of the crisp output y and the ends l, r of the type-reduced set,
+
+    y - gain (y - l) - reach s,    y + gain (r - y) + reach s,
+
+held beyond y: "cqr" has gain 1 and its offset as reach; normalised, gain and reach grow with the radius; "split" has gain
+0, and s is 1 or the local scale, whose logarithm is an output of a Type-1 system with the same sets.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deepfls._checks import refuse_form
+from deepfls.calibration import Calibration
+from deepfls.snapshot import Snapshot
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_REMEDY = "train with {}, or export with margin=None, where the interval is the type-reduced set"
+
+
+@dataclass(frozen=True)
+class CalibratedInterval:
+    """Gains and reaches (outputs,) of an interval of ``coverage``.
+
+    ``system`` is where y, l and r come from if not from the system of the predictions, and ``scaled`` whether its outputs
+    are followed by as many logarithms of the local scale. ``refitted``: the interval then also holds the prediction.
+    """
+
+    coverage: float
+    method: str
+    n_rows: int
+    gain: Array
+    reach: Array
+    system: Snapshot | None
+    scaled: bool
+    refitted: bool
+
+    @classmethod
+    def of(cls, estimator: Any) -> CalibratedInterval | None:
+        """That of a fitted estimator; None where it has none, an error where C has no form for it."""
+        calibration: Calibration | None = getattr(estimator, "calibration_", None)
+        if calibration is None or getattr(estimator, "classes_", None) is not None:
+            return None
+        if calibration.group_columns:
+            refuse_form("A C header", "its intervals are calibrated by groups", _REMEDY.format("group_calibration=None"))
+        refitted = getattr(estimator, "interval_model_", None) is not None
+        source = estimator.interval_model_ if refitted else estimator
+        system = Snapshot.of(source)
+        n_outputs = system.n_outputs
+        radius = np.zeros(n_outputs)
+        if calibration.method != "none":
+            radius = calibration.quantile(calibration.coverage, np.zeros((1, system.n_features)))[0]
+        gain, reach = np.ones(n_outputs), radius
+        scaled = False
+        if calibration.method == "split":
+            gain, reach = np.zeros(n_outputs), radius * np.asarray(source.y_scaling_.scale)
+            if calibration.scale is not None:
+                system, scaled = _with_log_scale(system, source, calibration.scale), True
+        elif calibration.normalized:
+            assert calibration.floor is not None
+            gain, reach = radius, radius * calibration.floor
+        return cls(
+            coverage=calibration.coverage,
+            method=calibration.method,
+            n_rows=calibration.n_rows,
+            gain=gain,
+            reach=np.broadcast_to(reach, (n_outputs,)).astype(np.float64),
+            system=system if refitted or scaled else None,
+            scaled=scaled,
+            refitted=refitted,
+        )
+
+    def margin(self) -> Array:
+        """The margin that is all there is to the interval, or an error where there is more to it."""
+        if self.system is not None or self.scaled or not (np.isin(self.gain, (0.0, 1.0)).all() and (self.reach >= 0).all()):
+            refuse_form(
+                "A C header in fixed point",
+                "its calibrated interval is more than a margin around what the system gives",
+                _REMEDY.format("refit=False and normalized_scores=False"),
+            )
+        return self.reach
+
+    def told(self) -> str:
+        """What the interval is, for the comment of a header."""
+        if self.method == "none":
+            return f"the type-reduced set as trained for a coverage of {self.coverage:g}, not calibrated"
+        return f"interval of coverage {self.coverage:g}, calibrated ({self.method}) on {self.n_rows:,} rows held out"
+
+
+def _with_log_scale(system: Snapshot, estimator: Any, coefficients: Array) -> Snapshot:
+    """The Type-1 system with logarithms of the local scale behind its outputs; see ``deepfls.calibration.local_scale``."""
+    if system.kind != "t1":
+        refuse_form(
+            "A C header",
+            "the local scale of its intervals is another fuzzy system over both firings",
+            _REMEDY.format("calibration='cqr' or normalized_scores=False"),
+        )
+    n_rules, n_features = system.n_rules, system.n_features
+    intercepts = coefficients[:n_rules] + coefficients[-1]
+    slopes = np.zeros((n_rules, n_features, coefficients.shape[1]))
+    if len(coefficients) > n_rules + 1:
+        slopes = coefficients[n_rules:-1].reshape(n_rules, n_features, -1)
+    # From scaled inputs to those of the data.
+    slopes = np.moveaxis(slopes, 1, 2) / estimator.x_scaling_.scale
+    intercepts = intercepts - slopes @ estimator.x_scaling_.shift
+    return dataclasses.replace(
+        system,
+        order=int(bool(system.order or slopes.any())),
+        output_names=(*system.output_names, *(f"log scale of {name}" for name in system.output_names)),
+        intercepts=np.concatenate([system.intercepts, intercepts], axis=1),
+        slopes=np.concatenate([system.slopes, slopes], axis=1),
+    )
