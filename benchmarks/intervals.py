@@ -163,12 +163,15 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
 def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) -> str:
     """How far coverage is from nominal, and on how many sets the interval score is no worse than boosted quantiles'."""
     lines = []
-    worst = []
-    for name in sets:
-        if by[name, "it2"]:
-            gaps = [100 * (mean_of(by[name, "it2"], lambda c, n=n: c[str(n)]["picp"]) - n) for n in NOMINAL]
-            worst.append(f"{name} {max(gaps, key=abs):+.1f}")
-    lines.append(f"- Mean PICP of IT2, CQR minus nominal in points, the farthest of the three: {', '.join(worst)}.")
+    for model in ("it2", "t1"):
+        worst = []
+        for name in sets:
+            if by[name, model]:
+                gaps = [100 * (mean_of(by[name, model], lambda c, n=n: c[str(n)]["picp"]) - n) for n in NOMINAL]
+                worst.append(f"{name} {max(gaps, key=abs):+.1f}")
+        if worst:
+            what = f"Mean PICP of {NAMES[model]} minus nominal in points, the farthest of the three"
+            lines.append(f"- {what}: {', '.join(worst)}.")
     for nominal in NOMINAL:
         both = [name for name in sets if by[name, "it2"] and by[name, "boosted"]]
         score = {
@@ -178,8 +181,8 @@ def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) ->
         }
         won = [name for name in both if score[name, "it2"] <= score[name, "boosted"]]
         lines.append(
-            f"- Interval score at {nominal:.0%} no worse than boosted quantiles on {len(won)} of {len(both)} sets: "
-            f"{', '.join(won) or 'none'}."
+            f"- Interval score of {NAMES['it2']} at {nominal:.0%} no worse than boosted quantiles on {len(won)} of "
+            f"{len(both)} sets: {', '.join(won) or 'none'}."
         )
     return "\n".join(lines)
 

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 CENTERS = ("kmeans", "kmeans-per-input", "grid")
 CONSEQUENTS = ("ridge", "random")
 
-# Of tables larger than this, a sample and a few rounds of k-means are enough for a start.
+# Of tables larger than this, k-means sees a sample for a few rounds: docs/recipe.md has what more of both was worth.
 _KMEANS_ROWS, _KMEANS_SAMPLE, _KMEANS_ROUNDS = 10_000, 5_000, 25
 # Elements of one chunk of the design matrix, and unknowns of one linear solve, that a laptop takes in its stride.
 _CHUNK_ELEMENTS = 2**24
