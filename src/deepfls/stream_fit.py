@@ -10,7 +10,7 @@ import copy
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -124,19 +124,26 @@ def fit_source(estimator: Any, source: ParquetSource, *, classes: bool, checkpoi
         folder = None
         if checkpoints is not None:
             folder = stack.enter_context(checkpoints.opened(_settings(estimator, source), group))
+        sample = None
         if folder is not None and folder.start is not None:
             start = Start.from_state(*folder.start)
-            system = estimator._new_system(len(source.layout.features), _n_outputs(start, source))
-            config = estimator._config(int(start.counts.sum()) + len(start.held_out))
         else:
-            start, system, config = _started(estimator, source, classes, group, device)
+            start, sample = _started(estimator, source, classes, group)
+        config = estimator._config(int(start.counts.sum()) + len(start.held_out))
+        dtype = getattr(torch, estimator.dtype)
+        prepared = Preparation(start.x_scaling, start.y_scaling, start.classes, start.mean_weight, device, dtype)
+        run = _opened(source, start, prepared, config, group, folder, stack)
+        if sample is None:
+            system = estimator._new_system(len(source.layout.features), _n_outputs(start, source))
+        else:
+            # Read while the starting point is sought: a table of one window would otherwise wait for all its rows.
+            run.batches.read_ahead(run.generator)
+            system = _first_system(estimator, source, start, sample, group, device)
             if folder is not None:
                 with group.together():
                     folder.begin(*start.state())
-        dtype = getattr(torch, estimator.dtype)
         system.to(device=device, dtype=dtype)
-        prepared = Preparation(start.x_scaling, start.y_scaling, start.classes, start.mean_weight, device, dtype)
-        result = _trained(estimator, source, system, start, prepared, config, group, folder)
+        result = _trained(estimator, system, start, prepared, config, group, folder, run)
         _adopt(estimator, system, start, result, device)
     n_rows = int(start.counts.sum())
     if group.leads and start.n_dropped:
@@ -162,10 +169,8 @@ def _n_outputs(start: Start, source: ParquetSource) -> int:
     return len(source.layout.targets) if start.classes is None else len(start.classes)
 
 
-def _started(
-    estimator: Any, source: ParquetSource, classes: bool, group: Group, device: torch.device
-) -> tuple[Start, Any, TrainConfig]:
-    """The pass over the data, and a system at its starting point, the same in every process."""
+def _started(estimator: Any, source: ParquetSource, classes: bool, group: Group) -> tuple[Start, Array]:
+    """The pass over the data: the start of the run, the same in every process, and the sample."""
     drawn = check_random_state(estimator.random_state).randint(2**31 - 1)
     seed = int(group.same(torch.tensor(int(drawn))))
     share = 0.0
@@ -176,18 +181,23 @@ def _started(
     summary = _joined(summary, source, group)
     if summary.n_rows == 0:
         raise ValueError(f"{source.files.label} must have rows to learn from, got none without a missing value.")
-    start, sample = _start_of(estimator, source, summary, seed, share)
-    config = estimator._config(summary.n_rows + len(start.held_out))
+    return _start_of(estimator, source, summary, seed, share)
+
+
+def _first_system(
+    estimator: Any, source: ParquetSource, start: Start, sample: Array, group: Group, device: torch.device
+) -> Any:
+    """A system at its starting point, the same in every process."""
     if estimator._continues:
         now = estimator._structure(len(source.layout.features), _n_outputs(start, source))
         check_unchanged(estimator._structure_, now)
-        return start, copy.deepcopy(estimator.system_).requires_grad_(True), config
+        return copy.deepcopy(estimator.system_).requires_grad_(True)
     system = estimator._new_system(len(source.layout.features), _n_outputs(start, source))
     system.to(device=device, dtype=getattr(torch, estimator.dtype))
-    _initialize(estimator, system, start, sample, summary.n_rows, group)
+    _initialize(estimator, system, start, sample, int(start.counts.sum()), group)
     for parameter in system.parameters():
         group.same(parameter.data)
-    return start, system, config
+    return system
 
 
 def _joined(summary: Summary, source: ParquetSource, group: Group) -> Summary:
@@ -281,18 +291,44 @@ def _initialize(estimator: Any, system: Any, start: Start, sample: Array, n_rows
         )
 
 
+class _Opened(NamedTuple):
+    """Where a run gets its rows and their order from."""
+
+    batches: StreamBatches
+    generator: torch.Generator
+    n_done: int
+
+
+def _opened(
+    source: ParquetSource,
+    start: Start,
+    prepared: Preparation,
+    config: TrainConfig,
+    group: Group,
+    folder: CheckpointFolder | None,
+    stack: contextlib.ExitStack,
+) -> _Opened:
+    """The batches of a run, open as long as the stack is, and the rows it has seen in an earlier life."""
+    if start.held_out_share > 0:
+        source = source.part(start.seed + 1, start.held_out_share, 1.0)
+    found = None if folder is None else folder.found()
+    epoch, step = (0, 0) if found is None else (found[0]["epoch"], found[0]["step"])
+    n_epochs = config.epochs - epoch
+    batches = stack.enter_context(StreamBatches(source, start.counts, prepared, config.batch_size, group, n_epochs))
+    n_done = epoch * batches.n_rows + step * config.batch_size
+    return _Opened(batches, torch.Generator().manual_seed(start.seed), n_done)
+
+
 def _trained(
     estimator: Any,
-    source: ParquetSource,
     system: Any,
     start: Start,
     prepared: Preparation,
     config: TrainConfig,
     group: Group,
     folder: CheckpointFolder | None,
+    run: _Opened,
 ) -> TrainResult:
-    if start.held_out_share > 0:
-        source = source.part(start.seed + 1, start.held_out_share, 1.0)
     validation = None
     if len(start.held_out):
         n_features, n_targets = len(start.x_scaling.shift), len(start.y_scaling.shift)
@@ -302,19 +338,15 @@ def _trained(
         if start.mean_weight is not None:
             columns.append(mine[:, -1:] / start.mean_weight)
         validation = prepared.rows(torch.from_numpy(np.concatenate(columns, axis=1)).to(prepared.device, prepared.dtype))
-    generator = torch.Generator().manual_seed(start.seed)
     with contextlib.ExitStack() as stack:
-        batches = stack.enter_context(StreamBatches(source, start.counts, prepared, config.batch_size, group))
         bar = None
         if estimator.verbose and group.leads:
-            found = None if folder is None else folder.found()
-            done = 0 if found is None else found[0]["epoch"] * batches.n_rows + found[0]["step"] * config.batch_size
-            bar = stack.enter_context(TrainingBar(config.epochs, batches.n_rows, n_done=done))
+            bar = stack.enter_context(TrainingBar(config.epochs, run.batches.n_rows, n_done=run.n_done))
         return train(
             system,
-            batches,
+            run.batches,
             config,
-            generator=generator,
+            generator=run.generator,
             validation=validation,
             progress=bar,
             group=group,
