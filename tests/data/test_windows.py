@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepfls.data.windows import Window, plan_epoch
+from deepfls.data.windows import Window, plan_epoch, ranked
 
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=30).filter(any).map(np.array)
 
@@ -41,6 +41,14 @@ def test_places_of_some_row_groups_are_those_they_have_among_all(counts: np.ndar
     assert sorted(places) == list(range(window.n_rows))
     some = np.array([random.random() < 0.5 for _ in window.groups])
     assert np.array_equal(window.places(some), places[np.repeat(some, window.sizes)])
+
+
+@pytest.mark.parametrize("n_places", [0, 1, 49, 50, 700, 1000])
+def test_ranks_are_those_of_sorting(n_places: int) -> None:
+    places = np.random.default_rng(0).permutation(1000)[:n_places]
+    ascending, ranks = ranked(places, 1000)
+    assert ascending.tolist() == sorted(places)
+    assert np.array_equal(ascending[ranks], places)
 
 
 @pytest.mark.parametrize("n_rows", [2**16, 2**16 + 1, 100_000])

@@ -47,8 +47,8 @@ def places_among(first, n_rows, keys, places):
 
 
 @compiled
-def ranks(places, n_rows, taken, goes):
-    """Fill goes with the rank of each of the places, and taken (as many as places) with the places in ascending order."""
+def count_ranks(places, n_rows, ascending, ranks):
+    """Fill ascending with the places, all different and below ``n_rows``, in that order, and ranks with their ranks."""
     before = np.zeros(n_rows, np.int32)
     for place in places:
         before[place] = 1
@@ -56,10 +56,10 @@ def ranks(places, n_rows, taken, goes):
     for place in range(n_rows):
         if before[place]:
             before[place] = n_taken
-            taken[n_taken] = place
+            ascending[n_taken] = place
             n_taken += 1
     for i in range(len(places)):
-        goes[i] = before[places[i]]
+        ranks[i] = before[places[i]]
 
 
 @compiled

@@ -16,6 +16,9 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+# Share of the rows of a window below which sorting them is quicker than counting through the window.
+_FEW = 0.05
+
 
 @dataclass(frozen=True)
 class Window:
@@ -71,6 +74,29 @@ class Window:
             _mixing_cpu.places_among(int(starts[k]), n_rows, keys, part)
             filled += len(part)
         return places
+
+
+def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
+    """Some of the places of a window of ``n_rows`` in ascending order, and the rank of each of them among these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ascending, ranks = ranked(np.array([7, 2, 5]), 8)
+    >>> ascending.tolist(), ranks.tolist()
+    ([2, 5, 7], [2, 0, 1])
+    """
+    from deepfls.data import _mixing_cpu  # here: Numba is slow to import
+
+    ranks = np.empty_like(places)
+    # Sorting costs more per place, but nothing for those of other processes.
+    if len(places) < _FEW * n_rows:
+        order = np.argsort(places)
+        ranks[order] = np.arange(len(places))
+        return places[order], ranks
+    ascending = np.empty_like(places)
+    _mixing_cpu.count_ranks(places, n_rows, ascending, ranks)
+    return ascending, ranks
 
 
 def plan_epoch(seed: int, counts: Array, buffer_rows: int, min_groups: int) -> list[Window]:

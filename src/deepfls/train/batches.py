@@ -15,7 +15,7 @@ from deepfls.data.parquet import quoted_file
 from deepfls.data.scaling import FARTHEST, Scaling
 from deepfls.data.sources import ParquetSource, SourceRows
 from deepfls.data.tables import TableError
-from deepfls.data.windows import Window, plan_epoch
+from deepfls.data.windows import Window, plan_epoch, ranked
 from deepfls.train.distributed import Group
 from deepfls.train.rows import Batch, Rows
 
@@ -185,9 +185,7 @@ class StreamBatches:
         goes = window.places(mine)
         placed = np.arange(len(goes))
         if self._group.size > 1:
-            from deepfls.data import _mixing_cpu  # here: Numba is slow to import
-
-            _mixing_cpu.ranks(goes.copy(), window.n_rows, placed, goes)
+            placed, goes = ranked(goes, window.n_rows)
         packed = self._prepared.empty(len(goes))
         first = 0
         for k in np.flatnonzero(mine):
