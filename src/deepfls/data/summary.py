@@ -18,8 +18,8 @@ from deepfls.data.tables import TableError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows, and numbers, of the sample that gives the starting point. K-means looks at 20,000 of them; the normal equations of
-# all rows would take longer than several epochs of training, and move no consequent visibly.
+# Rows, and numbers, of the sample that gives the starting point. K-means looks at 5,000 of them; the normal equations of
+# all rows would take longer than several epochs of training, and hardly better the start (RESULTS.md, Scale: start).
 SAMPLE_ROWS, _SAMPLE_NUMBERS = 2**18, 2**25
 # Rows held out for early stopping, which stay in memory.
 HELD_OUT_ROWS = 2**17
