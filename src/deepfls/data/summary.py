@@ -195,10 +195,17 @@ class Summary:
 
     def held_out_rows(self) -> Array:
         """The rows kept aside, in the order of the table."""
-        if not self.held_out:
-            return np.zeros((0, self.sample.rows.shape[1]))
-        rows = np.concatenate(self.held_out)
-        return rows[np.argsort(rows[:, 0], kind="stable"), 1:]
+        return self._ordered()[:, 1:]
+
+    def split_held_out(self, seed: int, share: float) -> tuple[Array, Array]:
+        """The rows kept aside by draws below a share, and the others; each in the order of the table."""
+        rows = self._ordered()
+        low = uniform(seed + 1, rows[:, 0].astype(np.int64)) < share
+        return rows[low, 1:], rows[~low, 1:]
+
+    def _ordered(self) -> Array:
+        rows = np.concatenate([np.zeros((0, 1 + self.sample.rows.shape[1])), *self.held_out])
+        return rows[np.argsort(rows[:, 0], kind="stable")]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The summary as plain values and arrays, to be sent to other processes."""
