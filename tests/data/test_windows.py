@@ -43,7 +43,7 @@ def test_places_of_some_row_groups_are_those_they_have_among_all(counts: np.ndar
     assert np.array_equal(window.places(some), places[np.repeat(some, window.sizes)])
 
 
-@pytest.mark.parametrize("n_places", [0, 1, 49, 50, 700, 1000])
+@pytest.mark.parametrize("n_places", [0, 1, 14, 15, 700, 1000])
 def test_ranks_are_those_of_sorting(n_places: int) -> None:
     places = np.random.default_rng(0).permutation(1000)[:n_places]
     ascending, ranks = ranked(places, 1000)

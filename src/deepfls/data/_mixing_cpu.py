@@ -48,16 +48,20 @@ def places_among(first, n_rows, keys, places):
 
 @compiled
 def count_ranks(places, n_rows, ascending, ranks):
-    """Fill ascending with the places, all different and below ``n_rows``, in that order, and ranks with their ranks."""
-    before = np.zeros(n_rows, np.int32)
+    """Fill ascending with the places, all different and below ``n_rows``, in that order, and ranks with their ranks.
+
+    ``ascending`` has room for one more: every number is written there until the next place is found, without asking whether
+    this is one, which the processor could not guess.
+    """
+    taken = np.zeros(n_rows, np.uint8)
     for place in places:
-        before[place] = 1
-    n_taken = 0
+        taken[place] = 1
+    before = np.empty(n_rows, np.int32)
+    n_before = 0
     for place in range(n_rows):
-        if before[place]:
-            before[place] = n_taken
-            ascending[n_taken] = place
-            n_taken += 1
+        ascending[n_before] = place
+        before[place] = n_before
+        n_before += taken[place]
     for i in range(len(places)):
         ranks[i] = before[places[i]]
 

@@ -17,7 +17,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # Share of the rows of a window below which sorting them is quicker than counting through the window.
-_FEW = 0.05
+_FEW = 0.015
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,9 @@ def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
         order = np.argsort(places)
         ranks[order] = np.arange(len(places))
         return places[order], ranks
-    ascending = np.empty_like(places)
+    ascending = np.empty(len(places) + 1, dtype=places.dtype)
     _mixing_cpu.count_ranks(places, n_rows, ascending, ranks)
-    return ascending, ranks
+    return ascending[:-1], ranks
 
 
 def plan_epoch(seed: int, counts: Array, buffer_rows: int, min_groups: int) -> list[Window]:
