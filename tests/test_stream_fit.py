@@ -196,6 +196,7 @@ CASES: dict[str, dict[str, Any]] = {
     "uneven": {"batch_size": 37},
     "patience": {"patience": 1, "epochs": 4},
     "float32": {"dtype": "float32"},
+    "coverage": {"coverage": 0.8, "calibration": "cqr"},
 }
 
 
@@ -204,6 +205,16 @@ def test_two_processes_give_the_parameters_of_one(shared: tuple[Path, Any], name
     folder, _ = shared
     alone = FLSRegressor(**{**SETTINGS, "dtype": "float64", **CASES[name]}).fit(regression(folder / "rows" / "*.parquet"))
     assert_close(alone, load(folder / f"{name}.fls"), atol=1e-4 if name == "float32" else 1e-9)
+
+
+def test_two_processes_give_the_intervals_of_one(shared: tuple[Path, Any]) -> None:
+    folder, _ = shared
+    settings = {**SETTINGS, "dtype": "float64", **CASES["coverage"]}
+    alone = FLSRegressor(**settings).fit(regression(folder / "rows" / "*.parquet"))
+    together = load(folder / "coverage.fls")
+    ends = [model.predict_interval(inputs(columns())) for model in (alone, together)]
+    np.testing.assert_allclose(ends[0].lower, ends[1].lower, rtol=0, atol=1e-8)
+    np.testing.assert_allclose(ends[0].upper, ends[1].upper, rtol=0, atol=1e-8)
 
 
 def test_two_processes_give_the_classifier_of_one(shared: tuple[Path, Any]) -> None:

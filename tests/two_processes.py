@@ -35,6 +35,7 @@ def main(folder: Path) -> None:
         "uneven": {"batch_size": 37},
         "patience": {"patience": 1, "epochs": 4},
         "float32": {"dtype": "float32"},
+        "coverage": {"coverage": 0.8, "calibration": "cqr"},
     }
     said: dict[str, Any] = {}
     with process_group() as group:

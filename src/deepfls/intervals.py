@@ -103,6 +103,15 @@ def hold_out(estimator: Any, x: Array, weight: Array | None, random: np.random.R
     return np.setdiff1d(usable, calibrated), calibrated
 
 
+def check_held_out(estimator: Any, x: Array) -> None:
+    """Require that rows held out of a source, (rows, features), are enough for the coverage, in every group."""
+    columns = _group_columns(estimator, x.shape[1])
+    check_calibration_rows(len(x), estimator.coverage)
+    values, counts = np.unique(x[:, list(columns)], axis=0, return_counts=True)
+    for value, count in zip(values, counts, strict=True):
+        check_calibration_rows(int(count), estimator.coverage, conformal.group_name(value))
+
+
 def fit_on_part(
     estimator: Any, x: Array, y: Array, weight: Array | None, target_scaling: str, start_targets: Array | None
 ) -> tuple[Any, bool]:

@@ -259,7 +259,7 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
         fitted = fit_source(self, source, classes=classes, checkpoints=checkpoints)
         self.n_features_in_ = len(source.layout.features)
         self.feature_names_in_ = np.array(source.layout.input_names, dtype=object)
-        self.calibration_ = self.interval_model_ = None  # of an earlier fit to arrays, as is the next
+        self.calibration_, self.interval_model_ = fitted.calibration, None
         self.__dict__.pop("initial_sets_", None)
         self.table_ = source.layout.as_dict()  # commands find the columns of a table by it
         return fitted

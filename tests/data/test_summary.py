@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deepfls.data.sources import ParquetSource, uniform
 from deepfls.data.summary import Reservoir, Summary
-from deepfls.stream_fit import summarized
+from deepfls.stream_start import summarized
 from deepfls.train.distributed import Group
 from stream_cases import columns, write
 

@@ -26,11 +26,11 @@ def source(tmp_path: Path) -> ParquetSource:
     return ParquetSource(write(tmp_path, data, group_rows=37), target="y", buffer_rows=150)
 
 
-def opened(source: ParquetSource, group: Group | None = None) -> StreamBatches:
+def opened(source: ParquetSource, group: Group | None = None, n_epochs: int = 10) -> StreamBatches:
     counts = np.array([g.n_rows for g in source.files.groups])
     identity = Scaling.identity(1)
     prepared = Preparation(identity, identity, None, None, torch.device("cpu"), torch.float64)
-    return StreamBatches(source, counts, prepared, SIZE, group or Group())
+    return StreamBatches(source, counts, prepared, SIZE, group or Group(), n_epochs)
 
 
 def epochs(source: ParquetSource, n_epochs: int = 1, group: Group | None = None) -> list[list[tuple[list[float], int]]]:
@@ -86,15 +86,63 @@ def test_every_row_group_belongs_to_one_process(source: ParquetSource, n_process
 
 
 def test_row_groups_of_others_are_not_read(source: ParquetSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[int] = []
-    read = ParquetSource.read
-    monkeypatch.setattr(ParquetSource, "read", lambda self, k, **o: (seen.append(k), read(self, k, **o))[1])
+    seen = counted_reads(monkeypatch)
     monkeypatch.setattr(StreamBatches, "_plan", lambda self, seed: plan_epoch(seed, self._counts, 10**6, 2))
     with opened(source, Group(0, 2)) as batches:
         next(batches.epoch(torch.Generator().manual_seed(0), 0))
         window = plan_epoch(0, batches._counts, 10**6, 2)[0]
     # One window, and perhaps the beginning of the next epoch's.
     assert len(seen) <= 2 * (window.owners(2) == 0).sum()
+
+
+def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A list that gets the numbers of the row groups that are read from now on."""
+    seen: list[int] = []
+    read = ParquetSource.read
+    monkeypatch.setattr(ParquetSource, "read", lambda self, k, **o: (seen.append(k), read(self, k, **o))[1])
+    return seen
+
+
+def test_nothing_is_read_for_an_epoch_after_the_last(source: ParquetSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = counted_reads(monkeypatch)
+    generator = torch.Generator().manual_seed(0)
+    with opened(source, n_epochs=2) as batches:
+        for _ in range(2):
+            list(batches.epoch(generator, 0))
+        batches.read_ahead(generator)
+    assert sorted(seen) == sorted([*range(source.n_groups)] * 2)
+
+
+def test_reading_ahead_changes_neither_order_nor_generator(source: ParquetSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = epochs(source)
+    seen = counted_reads(monkeypatch)
+    generator = torch.Generator().manual_seed(0)
+    with opened(source, n_epochs=1) as batches:
+        batches.read_ahead(generator)
+        found = [(b.rows.x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, 0)]
+    assert [found] == whole
+    assert sorted(seen) == [*range(source.n_groups)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("stored", ["float32", "float64", "int32"])
+def test_rows_arrive_scaled_whatever_they_are_stored_as(tmp_path: Path, stored: str, dtype: torch.dtype) -> None:
+    random = np.random.default_rng(0)
+    data = {name: (1e4 * random.normal(size=400)).astype(stored) for name in ("a", "b", "y")}
+    data["w"] = random.uniform(0.5, 1.5, size=400).astype(np.float32 if stored == "float32" else np.float64)
+    source = ParquetSource(write(tmp_path, data, group_rows=70), target="y", weight="w")
+    x_scaling = Scaling(np.array([3.0, -7e6]), np.array([2e3, 0.5]))
+    y_scaling = Scaling(np.array([11.0]), np.array([3.0]))
+    prepared = Preparation(x_scaling, y_scaling, None, 0.75, torch.device("cpu"), dtype)
+    counts = np.array([g.n_rows for g in source.files.groups])
+    with StreamBatches(source, counts, prepared, 400, Group(), 1) as batches:
+        (batch,) = batches.epoch(torch.Generator().manual_seed(0), 0)
+    assert batch.rows.weight is not None
+    got = torch.cat([batch.rows.x, batch.rows.target, batch.rows.weight[:, None]], dim=1).numpy()
+    x = x_scaling.apply(np.stack([data["a"], data["b"]], axis=1))
+    columns_ = [x, y_scaling.apply(data["y"][:, None]), data["w"].astype(np.float64)[:, None] / 0.75]
+    wanted = np.concatenate(columns_, axis=1).astype(got.dtype)
+    assert np.array_equal(got[np.lexsort(got.T)], wanted[np.lexsort(wanted.T)])
 
 
 @pytest.mark.parametrize("step", [0, 1, 3, 7, 12, 13])
@@ -123,7 +171,7 @@ def test_weights_are_scaled_to_mean_one(tmp_path: Path) -> None:
     identity = Scaling.identity(1)
     prepared = Preparation(identity, identity, None, 2.0, torch.device("cpu"), torch.float64)
     counts = np.array([g.n_rows for g in source.files.groups])
-    with StreamBatches(source, counts, prepared, 1000, Group()) as batches:
+    with StreamBatches(source, counts, prepared, 1000, Group(), 1) as batches:
         (batch,) = batches.epoch(torch.Generator().manual_seed(0), 0)
     assert batch.rows.weight is not None
     assert float(batch.rows.weight.mean()) == pytest.approx(1.0)

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # A column whose spread is below this share of its magnitude holds one value, up to the rounding of its own storage.
 _CONSTANT = 1e-12
 # Scaled values are held within this bound, far beyond any data, so that their squares and sums stay finite.
-_FARTHEST = 1e100
+FARTHEST = 1e100
 
 
 class Standardizer:
@@ -88,8 +88,8 @@ class Scaling:
             scaled = np.subtract(rows, self.shift, dtype=np.float64)
             scaled /= self.scale
         # Looking is cheaper than clipping, and nearly always enough.
-        if scaled.size and not (scaled.max() <= _FARTHEST and scaled.min() >= -_FARTHEST):
-            np.clip(scaled, -_FARTHEST, _FARTHEST, out=scaled)
+        if scaled.size and not (scaled.max() <= FARTHEST and scaled.min() >= -FARTHEST):
+            np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
         return scaled
 
     def invert(self, rows: Array) -> Array:

@@ -33,20 +33,41 @@ class SourceRows:
 
     Attributes
     ----------
-    x : ndarray (rows, features)
-    y : ndarray (rows, targets) of numbers, or (rows,) of classes
-    weight : ndarray (rows,) or None
+    columns : ndarray (columns, rows)
+        Inputs, targets unless they are classes, and weights where there are any; float32 where all are stored so.
+    labels : ndarray (rows,) or None
+        Targets that are classes.
+    n_features : int
+    weighted : bool
     rows : ndarray (rows,)
         Their numbers in the whole table.
     n_dropped : int
         Rows left out because of a missing value.
     """
 
-    x: Array
-    y: Array
-    weight: Array | None
+    columns: Array
+    labels: Array | None
+    n_features: int
+    weighted: bool
     rows: Array
     n_dropped: int
+
+    @property
+    def x(self) -> Array:
+        """Inputs (rows, features), float64."""
+        return self.columns[: self.n_features].T.astype(np.float64, copy=False)
+
+    @property
+    def y(self) -> Array:
+        """Targets: numbers (rows, targets), float64, or classes (rows,)."""
+        if self.labels is not None:
+            return self.labels
+        return self.columns[self.n_features : len(self.columns) - self.weighted].T.astype(np.float64, copy=False)
+
+    @property
+    def weight(self) -> Array | None:
+        """Weights (rows,), float64, or None."""
+        return self.columns[-1].astype(np.float64, copy=False) if self.weighted else None
 
 
 @dataclass(frozen=True)
@@ -178,24 +199,24 @@ class ParquetSource:
                 table = data.table.filter(~missing)
                 data = DataTable(table, data.label, data.files, (table.num_rows,))
         try:
-            y: Array | None = targets(data, self.layout, classes=True) if classes else None
-            values = _number_columns(data, [name for name in self._columns if y is None or name not in self.layout.targets])
+            labels = targets(data, self.layout, classes=True) if classes else None
+            named = [name for name in self._columns if labels is None or name not in self.layout.targets]
+            columns = _number_columns(data, named)
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
-        n_features = len(self.layout.features)
-        x, weight = values[:, :n_features], None if self.weight is None else values[:, -1]
-        if y is None:
-            y = values[:, n_features : n_features + len(self.layout.targets)]
-        if weight is not None and (weight < 0).any():
+        used = self._chosen(rows)
+        if self.weight is not None:
+            weight = columns[-1]
             wrong = weight < 0
-            row, count = int(np.argmax(wrong)), int(wrong.sum())
-            refuse_missing(data, str(self.weight), "a weight of at least 0", f"{weight[row]:g}", row, count)
-        used = self._chosen(rows) if weight is None else self._chosen(rows) & (weight > 0)
+            if wrong.any():
+                row, count = int(np.argmax(wrong)), int(wrong.sum())
+                refuse_missing(data, self.weight, "a weight of at least 0", f"{weight[row]:g}", row, count)
+            used &= weight > 0
         if not used.all():
-            x, y, rows = x[used], y[used], rows[used]
-            weight = None if weight is None else weight[used]
-        return SourceRows(x, y, weight, rows, n_dropped)
+            columns, rows = columns[:, used], rows[used]
+            labels = None if labels is None else labels[used]
+        return SourceRows(columns, labels, len(self.layout.features), self.weight is not None, rows, n_dropped)
 
     def _chosen(self, rows: Array) -> Array:
         """Which rows belong to this part, (rows,)."""
@@ -241,15 +262,17 @@ def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
 
 
 def _number_columns(data: DataTable, names: Sequence[str]) -> Array:
-    """Columns of numbers side by side, (rows, columns), all finite and with squares that stay so."""
-    values = np.empty((data.n_rows, len(names)))
-    for place, name in enumerate(names):
+    """Columns of numbers one after the other, (columns, rows), all finite and with squares that stay so."""
+    types = [str(data.column(name).type) for name in names]
+    single = all(kind == "float" for kind in types)
+    values = np.empty((len(names), data.n_rows), dtype=np.float32 if single else np.float64)
+    for place, (name, kind) in enumerate(zip(names, types, strict=True)):
         column = data.column(name)
         # Without nulls such a column is a view of what was read; the others are converted, and checked, one by one.
-        plain = column.null_count == 0 and str(column.type) in ("float", "double")
-        values[:, place] = column.to_numpy() if plain else numbers(data, name)
-    # One look at all of them: NaN fails it as well.
-    if len(values) == 0 or (values.max() <= LARGEST and values.min() >= -LARGEST):
+        plain = column.null_count == 0 and kind in ("float", "double")
+        values[place] = column.to_numpy() if plain else numbers(data, name)
+    # One look at all of them: NaN fails it as well. As Python's numbers: the bound itself has no float32.
+    if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
     for name in names:
         checked = numbers(data, name)

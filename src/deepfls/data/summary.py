@@ -18,8 +18,8 @@ from deepfls.data.tables import TableError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows, and numbers, of the sample that gives the starting point. K-means looks at some thousands of them; the normal
-# equations of all rows would take longer than several epochs of training, and move no consequent visibly.
+# Rows, and numbers, of the sample that gives the starting point. K-means looks at 5,000 of them; the normal equations of
+# all rows would take longer than several epochs of training, and hardly better the start (RESULTS.md, Scale: start).
 SAMPLE_ROWS, _SAMPLE_NUMBERS = 2**18, 2**25
 # Rows held out for early stopping, which stay in memory.
 HELD_OUT_ROWS = 2**17
@@ -195,10 +195,17 @@ class Summary:
 
     def held_out_rows(self) -> Array:
         """The rows kept aside, in the order of the table."""
-        if not self.held_out:
-            return np.zeros((0, self.sample.rows.shape[1]))
-        rows = np.concatenate(self.held_out)
-        return rows[np.argsort(rows[:, 0], kind="stable"), 1:]
+        return self._ordered()[:, 1:]
+
+    def split_held_out(self, seed: int, share: float) -> tuple[Array, Array]:
+        """The rows kept aside by draws below a share, and the others; each in the order of the table."""
+        rows = self._ordered()
+        low = uniform(seed + 1, rows[:, 0].astype(np.int64)) < share
+        return rows[low, 1:], rows[~low, 1:]
+
+    def _ordered(self) -> Array:
+        rows = np.concatenate([np.zeros((0, 1 + self.sample.rows.shape[1])), *self.held_out])
+        return rows[np.argsort(rows[:, 0], kind="stable")]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The summary as plain values and arrays, to be sent to other processes."""

@@ -16,6 +16,9 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+# Share of the rows of a window below which sorting them is quicker than counting through the window.
+_FEW = 0.015
+
 
 @dataclass(frozen=True)
 class Window:
@@ -51,9 +54,49 @@ class Window:
             load[owner[place]] += self.sizes[place]
         return owner
 
-    def places(self) -> Array:
-        """Where each row of the row groups, one after the other, comes in the window, (rows,)."""
-        return np.random.default_rng(self.seed).permutation(self.n_rows)
+    def places(self, groups: Array | None = None) -> Array:
+        """Where each row of these row groups, one after the other, comes in the window, (rows,).
+
+        Parameters
+        ----------
+        groups : ndarray of bool, shape (row groups,)
+            Those asked for, by default all: the work is in proportion to their rows, not to those of the window.
+        """
+        from deepfls.data import _mixing_cpu  # here: Numba is slow to import
+
+        n_rows = self.n_rows
+        keys = np.random.default_rng(self.seed).integers(2**63, size=4, dtype=np.uint64)
+        wanted = np.ones(len(self.groups), dtype=bool) if groups is None else groups
+        places = np.empty(int(self.sizes[wanted].sum()), dtype=np.int64)
+        starts, filled = np.cumsum([0, *self.sizes]), 0
+        for k in np.flatnonzero(wanted):
+            part = places[filled : filled + int(self.sizes[k])]
+            _mixing_cpu.places_among(int(starts[k]), n_rows, keys, part)
+            filled += len(part)
+        return places
+
+
+def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
+    """Some of the places of a window of ``n_rows`` in ascending order, and the rank of each of them among these.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ascending, ranks = ranked(np.array([7, 2, 5]), 8)
+    >>> ascending.tolist(), ranks.tolist()
+    ([2, 5, 7], [2, 0, 1])
+    """
+    from deepfls.data import _mixing_cpu  # here: Numba is slow to import
+
+    ranks = np.empty_like(places)
+    # Sorting costs more per place, but nothing for those of other processes.
+    if len(places) < _FEW * n_rows:
+        order = np.argsort(places)
+        ranks[order] = np.arange(len(places))
+        return places[order], ranks
+    ascending = np.empty(len(places) + 1, dtype=places.dtype)
+    _mixing_cpu.count_ranks(places, n_rows, ascending, ranks)
+    return ascending[:-1], ranks
 
 
 def plan_epoch(seed: int, counts: Array, buffer_rows: int, min_groups: int) -> list[Window]:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from deepfls.data.parquet import quoted_file
-from deepfls.data.scaling import Scaling
+from deepfls.data.scaling import FARTHEST, Scaling
 from deepfls.data.sources import ParquetSource, SourceRows
 from deepfls.data.tables import TableError
-from deepfls.data.windows import Window, plan_epoch
+from deepfls.data.windows import Window, plan_epoch, ranked
 from deepfls.train.distributed import Group
 from deepfls.train.rows import Batch, Rows
 
@@ -46,16 +46,18 @@ class Preparation(NamedTuple):
     def n_columns(self) -> int:
         return len(self.x_scaling.shift) + len(self.y_scaling.shift) + (self.mean_weight is not None)
 
-    def packed(self, part: SourceRows) -> Array:
-        """Inputs, targets and weights side by side, in scaled units and the precision of the training."""
-        y = part.y if self.classes is None else np.searchsorted(self.classes, part.y)[:, None]
-        packed = self.empty(len(part.x))
-        n_features = part.x.shape[1]
-        packed[:, :n_features] = self.x_scaling.apply(part.x)
-        packed[:, n_features : n_features + y.shape[1]] = self.y_scaling.apply(y)
-        if part.weight is not None and self.mean_weight is not None:
-            packed[:, -1] = part.weight / self.mean_weight
-        return packed
+    def put(self, part: SourceRows, goes: Array, packed: Array) -> None:
+        """Inputs, targets and weights in scaled units, side by side, row i at packed[goes[i]]."""
+        from deepfls.data import _mixing_cpu  # here: Numba is slow to import
+
+        columns, n_features = part.columns, part.n_features
+        if self.classes is not None:
+            places = np.searchsorted(self.classes, part.y)[None].astype(columns.dtype)
+            columns = np.concatenate([columns[:n_features], places, columns[n_features:]])
+        ends = [] if self.mean_weight is None else [self.mean_weight]
+        shift = np.concatenate([self.x_scaling.shift, self.y_scaling.shift, np.zeros(len(ends))])
+        scale = np.concatenate([self.x_scaling.scale, self.y_scaling.scale, ends])
+        _mixing_cpu.put_rows(columns, shift, scale, FARTHEST, goes, packed)
 
     def empty(self, n_rows: int) -> Array:
         """Room for packed rows."""
@@ -88,10 +90,18 @@ class StreamBatches:
     batch_size : int
         Rows of a step, of all processes together.
     group : Group
+    n_epochs : int
+        Epochs that will be asked for at most: nothing is read for one after the last.
     """
 
     def __init__(
-        self, source: ParquetSource, counts: Array, preparation: Preparation, batch_size: int, group: Group
+        self,
+        source: ParquetSource,
+        counts: Array,
+        preparation: Preparation,
+        batch_size: int,
+        group: Group,
+        n_epochs: int,
     ) -> None:
         self.n_rows = int(counts.sum())
         self._size = min(batch_size, self.n_rows)
@@ -101,6 +111,7 @@ class StreamBatches:
         self._counts = counts
         self._prepared = preparation
         self._group = group
+        self._epochs_left = n_epochs
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="deepfls-reader")
         self._ahead: tuple[Any, Future[_Loaded]] | None = None
         self._closed = False
@@ -117,7 +128,15 @@ class StreamBatches:
         self._ahead = None
         self._pool.shutdown(wait=True, cancel_futures=True)
 
+    def read_ahead(self, generator: torch.Generator) -> None:
+        """Begin to read the first window of the epoch that will be drawn from the generator; a copy of it looks ahead."""
+        if self._epochs_left > 0:
+            peek = torch.Generator()
+            peek.set_state(generator.get_state())
+            self._begin(self._plan(_draw(peek))[0])
+
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
+        self._epochs_left -= 1
         seed = _draw(generator)
         windows = self._plan(seed)
         firsts = np.array([window.first for window in windows])
@@ -127,12 +146,9 @@ class StreamBatches:
         for number in range(start, len(windows)):
             loaded = self._take(windows[number])
             if number + 1 < len(windows):
-                self._read_ahead(windows[number + 1])
+                self._begin(windows[number + 1])
             else:
-                # The next epoch begins where the generator is now; a copy looks ahead without moving it.
-                peek = torch.Generator()
-                peek.set_state(generator.get_state())
-                self._read_ahead(self._plan(_draw(peek))[0])
+                self.read_ahead(generator)  # the next epoch begins where the generator is now
             first, end = windows[number].first, windows[number].first + windows[number].n_rows
             while at < end:
                 stop = min((at // self._size + 1) * self._size, self.n_rows)
@@ -152,12 +168,12 @@ class StreamBatches:
         # At least as many row groups as processes, or some would have nothing to do; two, so that something is mixed.
         return plan_epoch(seed, self._counts, self._source.buffer_rows, max(2, self._group.size))
 
-    def _read_ahead(self, window: Window) -> None:
+    def _begin(self, window: Window) -> None:
         self._ahead = (window.seed, self._pool.submit(self._load, window))
 
     def _take(self, window: Window) -> _Loaded:
         if self._ahead is None or self._ahead[0] != window.seed:
-            self._read_ahead(window)
+            self._begin(window)
         assert self._ahead is not None
         loaded = self._ahead[1].result()
         self._ahead = None
@@ -166,31 +182,22 @@ class StreamBatches:
     def _load(self, window: Window) -> _Loaded:
         """Read this process's row groups of a window into one tensor, every row at its place in the order."""
         mine = window.owners(self._group.size) == self._group.rank
-        bounds = np.cumsum([0, *window.sizes])
-        places = window.places()
-        own = [places[bounds[k] : bounds[k + 1]] for k in np.flatnonzero(mine)]
-        together = np.concatenate(own) if own else np.zeros(0, dtype=np.int64)
-        # Places in the window that are this process's, and where among them each row goes as it is read.
-        placed, goes = np.arange(len(together)), together
+        goes = window.places(mine)
+        placed = np.arange(len(goes))
         if self._group.size > 1:
-            taken = np.zeros(window.n_rows, dtype=bool)
-            taken[together] = True
-            placed, goes = np.flatnonzero(taken), (np.cumsum(taken) - 1)[together]
-        packed = self._prepared.empty(len(together))
-        whole_rows = np.dtype((np.void, packed.dtype.itemsize * packed.shape[1]))
-        records = packed.view(whole_rows)[:, 0]  # a row is moved at once, not number by number
+            placed, goes = ranked(goes, window.n_rows)
+        packed = self._prepared.empty(len(goes))
         first = 0
         for k in np.flatnonzero(mine):
             if self._closed:
                 break  # nobody waits for this window any more
             part = self._source.read(int(window.groups[k]), classes=self._prepared.classes is not None)
-            if len(part.x) != window.sizes[k]:
+            if len(part.rows) != window.sizes[k]:
                 group = self._source.files.groups[int(window.groups[k])]
                 place = f"Row group {group.group} of {quoted_file(self._source.files.files[group.file])}"
-                raise TableError(f"{place} must keep its {window.sizes[k]:,} rows while in use, got {len(part.x):,}.")
-            rows = self._prepared.packed(part)
-            records[goes[first : first + len(rows)]] = rows.view(whole_rows)[:, 0]
-            first += len(rows)
+                raise TableError(f"{place} must keep its {window.sizes[k]:,} rows while in use, got {len(part.rows):,}.")
+            self._prepared.put(part, goes[first : first + len(part.rows)], packed)
+            first += len(part.rows)
         return _Loaded(torch.from_numpy(packed).to(self._prepared.device), placed)
 
 

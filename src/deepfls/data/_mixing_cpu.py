@@ -1,0 +1,89 @@
+# mypy: disable-error-code="no-untyped-def"
+# (compiled functions: Numba infers the types)
+"""The compiled kernels that mix the rows of a window: where each row goes, and its way there."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from deepfls.functional._compiled import BLOCK, compiled
+
+# Odd numbers whose bits look random (of the finalisers of murmur3 and splitmix64).
+_FACTORS = (
+    np.uint64(0xFF51AFD7ED558CCD),
+    np.uint64(0xC4CEB9FE1A85EC53),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
+
+
+@compiled
+def _mixed(place, keys, mask, half):
+    """Another number of as many bits: each of the steps, on the bits of the mask, can be undone."""
+    for turn in range(4):
+        place = ((place + keys[turn]) * _FACTORS[turn]) & mask
+        place ^= place >> half
+    return place
+
+
+@compiled
+def places_among(first, n_rows, keys, places):
+    """Fill places with where the numbers from ``first`` on go in a random order of 0 to ``n_rows`` - 1, set by four keys.
+
+    An order of which any part can be had without the rest. Numbers are mixed among those below the next power of two; one
+    that lands beyond the last place is mixed again, which ends because the mixing, repeated, comes back to where it began.
+    """
+    n_bits = 1
+    while n_rows > (1 << n_bits):
+        n_bits += 1
+    mask = np.uint64((1 << n_bits) - 1)
+    half = np.uint64((n_bits + 1) // 2)
+    size = np.uint64(n_rows)
+    for i in range(len(places)):
+        place = _mixed(np.uint64(first + i), keys, mask, half)
+        while place >= size:
+            place = _mixed(place, keys, mask, half)
+        places[i] = np.int64(place)
+
+
+@compiled
+def count_ranks(places, n_rows, ascending, ranks):
+    """Fill ascending with the places, all different and below ``n_rows``, in that order, and ranks with their ranks.
+
+    ``ascending`` has room for one more: every number is written there until the next place is found, without asking whether
+    this is one, which the processor could not guess.
+    """
+    taken = np.zeros(n_rows, np.uint8)
+    for place in places:
+        taken[place] = 1
+    before = np.empty(n_rows, np.int32)
+    n_before = 0
+    for place in range(n_rows):
+        ascending[n_before] = place
+        before[place] = n_before
+        n_before += taken[place]
+    for i in range(len(places)):
+        ranks[i] = before[places[i]]
+
+
+@compiled
+def put_rows(columns, shift, scale, farthest, goes, out):
+    """Scale columns (columns, rows) and put row i at out[goes[i]].
+
+    A block of rows is scaled column by column into scratch that stays in the cache: then every row of the window, which
+    does not, is touched once. In float64: subtracting a large mean in float32 would lose the digits that matter.
+    """
+    n_columns, n_rows = columns.shape
+    block = max(1, BLOCK // n_columns)
+    scratch = np.empty((n_columns, block), out.dtype)
+    for first in range(0, n_rows, block):
+        n = min(block, n_rows - first)
+        for c in range(n_columns):
+            for i in range(n):
+                value = (np.float64(columns[c, first + i]) - shift[c]) / scale[c]
+                value = farthest if value > farthest else value
+                scratch[c, i] = -farthest if value < -farthest else value
+        for i in range(n):
+            row = out[goes[first + i]]
+            for c in range(n_columns):
+                row[c] = scratch[c, i]
