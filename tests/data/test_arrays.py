@@ -84,3 +84,14 @@ def test_take_keeps_rows_and_their_weights_together() -> None:
     np.testing.assert_array_equal(taken.y, [[9.0], [4.0]])
     assert taken.weight is not None
     np.testing.assert_array_equal(taken.weight, [3.0, 1.0])
+
+
+@pytest.mark.parametrize("n_levels", [3, 40, 10_000])
+def test_rows_that_two_columns_tell_apart_have_the_order_of_whole_rows(n_levels: int) -> None:
+    random = np.random.RandomState(0)
+    x = np.column_stack([random.randint(n_levels, size=300), random.normal(size=300), random.normal(size=300)])
+    y = random.normal(size=(300, 1))
+    _, first = np.unique(np.concatenate([x, y], axis=1), axis=0, return_index=True)
+    found = weighted_samples(x, y, None)
+    np.testing.assert_array_equal(found.x, x[first])
+    np.testing.assert_array_equal(found.y, y[first])

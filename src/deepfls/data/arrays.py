@@ -48,9 +48,8 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
         kept = weight > 0
         x, y, weight = x[kept], y[kept], weight[kept]
     if merged and len(x) <= MERGED_ROWS:
-        order = np.argsort(x[:, 0], kind="stable")
-        if (np.diff(x[order, 0]) > 0).all():
-            # No two rows are equal, and this is the order of whole rows too: the same as below in a tenth of the time.
+        order = _order_of_distinct_rows(x)
+        if order is not None:
             x, y, weight = x[order], y[order], None if weight is None else weight[order]
         else:
             joined = np.concatenate([x, y], axis=1)
@@ -60,3 +59,16 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
     if weight is None or np.all(weight == weight[0]):
         return Samples(x, y, None)
     return Samples(x, y, weight / weight.mean())
+
+
+def _order_of_distinct_rows(x: Array) -> Array | None:
+    """The sorted order of rows, where two columns tell all of them apart; None else.
+
+    It is then the order of whole rows too, in a twentieth of the time that these take.
+    """
+    for n_columns in range(1, min(x.shape[1], 2) + 1):
+        keys = x[:, :n_columns]
+        order = np.lexsort(keys.T[::-1])
+        if (np.diff(keys[order], axis=0) != 0).any(axis=1).all():
+            return order
+    return None
