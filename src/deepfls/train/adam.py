@@ -1,10 +1,9 @@
-"""A step of Adam without what torch does around it: for a thousand parameters that takes twice as long as the step."""
+"""A step of Adam without what torch does around it: for a thousand parameters that takes five times as long as the step."""
 
 from __future__ import annotations
 
 import torch
 from torch.optim import optimizer as torch_optimizer
-from torch.optim.adam import adam
 
 # Options that are passed on here, and such that must be off. One that is in neither is left to torch.
 _PASSED = {"params", "lr", "betas", "eps", "weight_decay", "maximize", "fused", "foreach"}
@@ -30,15 +29,20 @@ def repeat_adam(optimizer: torch.optim.Optimizer) -> bool:
     if any(gradient is None for gradient in gradients):
         return False
     states = [optimizer.state[p] for p in parameters]
+    steps = [state["step"] for state in states]
+    if not all(step.is_cpu for step in steps):
+        return False
+    for step in steps:
+        count = step.numpy()
+        count += 1.0
     beta1, beta2 = group["betas"]
-    adam(
+    torch._fused_adam_(
         parameters,
         gradients,
         [state["exp_avg"] for state in states],
         [state["exp_avg_sq"] for state in states],
         [],
-        [state["step"] for state in states],
-        fused=True,
+        steps,
         amsgrad=False,
         beta1=beta1,
         beta2=beta2,

@@ -153,5 +153,5 @@ class ByKernels:
             pairs = zip(self._parameters, found, strict=True)
             self._gradients = [(p, torch.from_numpy(g)) for p, g in pairs if p is not None]
         for parameter, gradient in self._gradients:
-            if parameter.requires_grad:
+            if parameter.requires_grad and parameter.grad is not gradient:
                 parameter.grad = gradient
