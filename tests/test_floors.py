@@ -32,6 +32,7 @@ ORDER = [
     "functional._average_cpu",
     "functional.reduction",
     "functional.losses",
+    "functional.loss_terms",
     "functional",
     "nn._constraints_cpu",
     "nn.constraints",

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from deepfls.functional.losses import LOSSES, SetLoss, huber, l2, pinball, slopes_of
+from deepfls.functional.losses import LOSSES, SetLoss, huber, l2, pinball
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.train.adam import repeat_adam
 from deepfls.train.gradients import ByAutograd, ByKernels, gradients_of
@@ -59,16 +59,6 @@ def test_gradients_by_kernels_are_those_of_autograd(loss: Any, kind: str, weight
 def test_gradients_of_the_loss_of_a_set_are_those_of_autograd(point: Any, weighted: bool) -> None:
     loss = SetLoss(point, coverage=0.8, weight=0.7)
     assert_same_gradients(new_system("it2", n_outputs=2).double(), loss, rows_for(loss, weighted), share=1.0)
-
-
-@pytest.mark.parametrize("loss", POINT_LOSSES, ids=name)
-def test_slopes_at_the_kinks_are_those_of_autograd(loss: Any) -> None:
-    target = torch.zeros(5, 1, dtype=torch.float64)
-    y = torch.tensor([[-2.0], [-0.1], [0.0], [0.1], [2.0]], dtype=torch.float64, requires_grad=True)
-    loss(y, target).sum().backward()
-    slopes = slopes_of(loss)
-    assert slopes is not None
-    torch.testing.assert_close(torch.from_numpy(slopes(y.detach().numpy(), target.numpy())[0]), y.grad)
 
 
 def test_other_losses_and_systems_go_by_autograd() -> None:

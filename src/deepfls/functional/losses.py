@@ -9,16 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from deepfls._checks import check_number
-from deepfls.functional.tracing import Array
 
 Loss = Callable[..., Tensor]
 
@@ -62,37 +58,6 @@ def pinball(y: Tensor, target: Tensor, quantile: float = 0.5) -> Tensor:
 def cross_entropy(y: Tensor, target: Tensor) -> Tensor:
     """``-log softmax(y)[class]`` for outputs (batch, classes) and class indices (batch, 1); result (batch, 1)."""
     return functional.cross_entropy(y, target[:, 0].long(), reduction="none").unsqueeze(1)
-
-
-# Derivatives of the losses in y, entry by entry, as autograd gives them, at kinks too. In NumPy: on the few numbers of a
-# small batch an operation of torch takes several times as long.
-
-
-def _l1_slope(y: Array, target: Array) -> Array:
-    return np.sign(y - target)
-
-
-def _l2_slope(y: Array, target: Array) -> Array:
-    return 2.0 * (y - target)
-
-
-def _huber_slope(y: Array, target: Array, delta: float = 1.0) -> Array:
-    return np.minimum(np.maximum(y - target, -delta), delta)
-
-
-def _log_cosh_slope(y: Array, target: Array) -> Array:
-    return np.tanh(y - target)
-
-
-def _pinball_slope(y: Array, target: Array, quantile: float = 0.5) -> Array:
-    return 0.5 * np.sign(y - target) + (0.5 - quantile)
-
-
-def _cross_entropy_slope(y: Array, target: Array) -> Array:
-    slope = np.exp(y - y.max(axis=1, keepdims=True))
-    slope /= slope.sum(axis=1, keepdims=True)
-    slope[np.arange(len(y)), target[:, 0].astype(np.intp)] -= 1.0
-    return slope
 
 
 @dataclass(frozen=True)
@@ -143,34 +108,3 @@ LOSSES: dict[str, Loss] = {
     "pinball": pinball,
     "cross-entropy": cross_entropy,
 }
-
-_SLOPES: dict[Loss, Callable[..., Array]] = {
-    l1: _l1_slope,
-    l2: _l2_slope,
-    huber: _huber_slope,
-    log_cosh: _log_cosh_slope,
-    pinball: _pinball_slope,
-    cross_entropy: _cross_entropy_slope,
-}
-
-
-def slopes_of(loss: Loss) -> Callable[..., tuple[Array, ...]] | None:
-    """The derivatives of a loss of this file, its options bound or not, in each output it takes; None for others."""
-    if isinstance(loss, SetLoss):
-        # A loss of one entry per sample counts once for each output there, which is not worth a formula.
-        point = None if loss.point is cross_entropy else slopes_of(loss.point)
-        return None if point is None else partial(_set_slopes, loss, point)
-    options: dict[str, Any] = {}
-    function = loss
-    if isinstance(loss, partial) and not loss.args:
-        function, options = loss.func, loss.keywords
-    slope = next((slope for known, slope in _SLOPES.items() if known is function), None)  # it need not be hashable
-    return None if slope is None else lambda y, target: (slope(y, target, **options),)
-
-
-def _set_slopes(
-    loss: SetLoss, point: Callable[..., tuple[Array, ...]], y_left: Array, y_right: Array, y: Array, target: Array
-) -> tuple[Array, ...]:
-    tail = 0.5 * (1.0 - loss.coverage)
-    left, right = _pinball_slope(y_left, target, tail), _pinball_slope(y_right, target, 1.0 - tail)
-    return loss.weight * left, loss.weight * right, *point(y, target)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from deepfls._checks import check_batch, check_loss_values, check_type_reduced
-from deepfls.functional.losses import SetLoss, slopes_of
+from deepfls.functional.loss_terms import LossTerms, terms_of
+from deepfls.functional.losses import SetLoss
 from deepfls.functional.tracing import Array, array_of, quietly
 from deepfls.nn.systems import IT2FLS, T1FLS, whole_stage
 from deepfls.nn.whole import Whole, raw_parameters
@@ -35,15 +36,15 @@ class Gradients(Protocol):
 def gradients_of(system: T1FLS | IT2FLS, loss_function: LossFunction, parameters: list[nn.Parameter]) -> Gradients:
     """By kernels where that can be done: on the CPU, with a loss whose slopes are known, and nobody watching on the way."""
     by_autograd = ByAutograd(system, loss_function, parameters)
-    stage, slopes = whole_stage(system), slopes_of(loss_function)
+    stage, terms = whole_stage(system), terms_of(loss_function)
     # A loss of a set on a system that has none is left to the way that refuses it with a reason.
     fits = isinstance(system, IT2FLS) or not isinstance(loss_function, SetLoss)
-    if stage is None or slopes is None or not fits or any(map(_is_watched, parameters)):
+    if stage is None or terms is None or not fits or any(map(_is_watched, parameters)):
         return by_autograd
     used = [p for p in raw_parameters(system.antecedents, system.consequents) if p is not None]
     if len({id(p) for p in used}) < len(used):  # one parameter in two places, whose gradients add up
         return by_autograd
-    return ByKernels(system, stage, slopes, by_autograd)
+    return ByKernels(system, stage, terms, by_autograd)
 
 
 def _is_watched(parameter: nn.Parameter) -> bool:
@@ -94,12 +95,11 @@ class ByKernels:
         self,
         system: T1FLS | IT2FLS,
         stage: Whole,
-        slopes: Callable[..., tuple[Array, ...]],
+        terms: Callable[..., LossTerms],
         by_autograd: ByAutograd,
     ) -> None:
-        self._stage, self._slopes, self._by_autograd = stage, slopes, by_autograd
-        self._loss_function = by_autograd.loss_function
-        self._of_set = isinstance(self._loss_function, SetLoss)
+        self._stage, self._terms, self._by_autograd = stage, terms, by_autograd
+        self._of_set = isinstance(by_autograd.loss_function, SetLoss)
         self._parameters = raw_parameters(system.antecedents, system.consequents)
         self._places: list[int] = []
         self._values: list[Array | None] = []
@@ -123,21 +123,20 @@ class ByKernels:
         if len(outputs) == 2:
             outputs = (*outputs, 0.5 * (outputs[0] + outputs[1]))
         seen = outputs if self._of_set else outputs[-1:]
-        slopes = self._slopes(*seen, array_of(rows.target))
+        losses, slopes = self._terms(*seen, array_of(rows.target))
         if any(slope.shape != y.shape or slope.dtype != y.dtype for slope, y in zip(slopes, seen, strict=True)):
             return None
-        losses = self._loss_function(*map(torch.from_numpy, seen), rows.target)
         # The mean over all entries, and the weights of the rows, are factors of the slopes.
-        factor = share / max(losses.numel(), 1)
+        factor = share / max(losses.size, 1)
         scale = factor if rows.weight is None else array_of(rows.weight)[:, None] * factor
+        loss = np.add.reduce(losses * scale, axis=None)
         grads = [slope * scale for slope in slopes]
         if len(outputs) == 3:  # the crisp output is the middle of the ends
             half = 0.5 * grads[-1]
             grads = [grads[0] + half, grads[1] + half] if self._of_set else [half, half]
         found = self._stage.backward(grads, (False,))
         self._leave(found[1:])
-        loss = _mean(losses, rows.weight)
-        return loss if share == 1.0 else loss * share
+        return torch.from_numpy(np.asarray(loss))
 
     def _current_values(self) -> list[Array | None]:
         """The memory of the parameters, which may have moved since the step before."""
