@@ -12,12 +12,10 @@ from torch import Tensor
 
 from deepfls.functional.losses import LOSSES, SetLoss, huber, l2, pinball
 from deepfls.nn import IT2FLS, T1FLS
-from deepfls.train.adam import repeat_adam
 from deepfls.train.gradients import ByAutograd, ByKernels, gradients_of
 from deepfls.train.rows import Rows
 from loop_cases import new_system, wave
 
-DECOUPLED = {"weight_decay": 0.5, "decoupled_weight_decay": True}
 POINT_LOSSES = [*LOSSES.values(), partial(huber, delta=0.1), partial(pinball, quantile=0.9)]
 
 
@@ -91,32 +89,6 @@ def test_frozen_parameters_get_no_gradient() -> None:
     assert all(p.grad is not None for p in parameters)
 
 
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, {"maximize": True}, DECOUPLED])
-def test_a_repeated_step_of_adam_is_a_step_of_adam(options: dict[str, Any]) -> None:
-    steps: dict[bool, list[Tensor]] = {}
-    for quick in (False, True):
-        parameters = [torch.nn.Parameter(torch.linspace(-1.0, 1.0, 5)), torch.nn.Parameter(torch.ones(2, 2))]
-        optimizer = torch.optim.Adam(parameters, lr=0.1, fused=True, **options)
-        for step in range(4):
-            for parameter in parameters:
-                parameter.grad = torch.cos(parameter.detach() + step)
-            if not (quick and repeat_adam(optimizer)):
-                optimizer.step()
-            assert optimizer.state[parameters[0]]["step"] == step + 1
-        steps[quick] = [p.detach() for p in parameters]
-    assert all(torch.equal(a, b) for a, b in zip(steps[False], steps[True], strict=True))
-
-
-def test_other_optimisers_are_left_alone() -> None:
-    parameter = torch.nn.Parameter(torch.ones(3))
-    parameter.grad = torch.ones(3)
-    for optimizer in (torch.optim.AdamW([parameter]), torch.optim.Adam([parameter], amsgrad=True, fused=True)):
-        optimizer.step()
-        before = parameter.detach().clone()
-        assert not repeat_adam(optimizer)
-        assert torch.equal(parameter, before)
-
-
 @pytest.mark.filterwarnings("ignore:Using a target size")
 @pytest.mark.parametrize("shape", [(40, 3), (40,)])
 def test_targets_that_broadcast_give_the_gradients_of_autograd(shape: tuple[int, ...]) -> None:
@@ -179,15 +151,3 @@ def test_a_parameter_in_two_places_or_with_a_late_hook_goes_by_autograd() -> Non
     hooked.antecedents.raw_centers.register_post_accumulate_grad_hook(lambda p: None)
     for system in (tied, hooked):
         assert isinstance(gradients_of(system, l2, list(system.parameters())), ByAutograd)
-
-
-def test_hooks_of_the_optimiser_are_called_for_every_step() -> None:
-    parameter = torch.nn.Parameter(torch.ones(3))
-    optimizer = torch.optim.Adam([parameter], fused=True)
-    calls: list[int] = []
-    optimizer.register_step_post_hook(lambda *arguments: calls.append(1))
-    for _ in range(3):
-        parameter.grad = torch.ones(3)
-        if not repeat_adam(optimizer):
-            optimizer.step()
-    assert len(calls) == 3

@@ -109,19 +109,27 @@ class Mapped:
         self._name, self._constants = name, _CONSTANTS[formula]
         self._forward, self._backward = getattr(_constraints_cpu, name), getattr(_constraints_cpu, f"{name}_gradient")
         self._take = (workspace or _compiled.Workspace()).take
+        # What the last passes were given, and the flat views made for them: in training the same arrays come every time.
+        self._raws: tuple[Array, ...] = ()
+        self._grad: Array | None = None
 
     def forward(self, *raws: Array) -> tuple[Array, ...]:
-        self._raws = [raw.reshape(-1) for raw in raws]
-        values = self._take(self._name, (len(raws), *raws[0].shape), raws[0].dtype)
-        self._forward(*self._raws, *self._constants, *values.reshape(len(raws), -1))
-        return (values,)
+        if len(raws) != len(self._raws) or any(raw is not last for raw, last in zip(raws, self._raws, strict=True)):
+            self._raws, self._grad = raws, None
+            self._flat_raws = [raw.reshape(-1) for raw in raws]
+            self._values = self._take(self._name, (len(raws), *raws[0].shape), raws[0].dtype)
+            self._flat_values = list(self._values.reshape(len(raws), -1))
+        self._forward(*self._flat_raws, *self._constants, *self._flat_values)
+        return (self._values,)
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         (grad,) = grads
-        grad_raws = self._take(f"grad_{self._name}", grad.shape, grad.dtype)
-        flat = grad.reshape(len(grad), -1), grad_raws.reshape(len(grad), -1)
-        self._backward(*self._raws, *self._constants, *flat[0], *flat[1])
-        return tuple(grad_raws)
+        if grad is not self._grad:
+            self._grad = grad
+            self._grad_raws = self._take(f"grad_{self._name}", grad.shape, grad.dtype)
+            self._flat_grads = [*grad.reshape(len(grad), -1), *self._grad_raws.reshape(len(grad), -1)]
+        self._backward(*self._flat_raws, *self._constants, *self._flat_grads)
+        return tuple(self._grad_raws)
 
 
 class SigmaPair(NamedTuple):

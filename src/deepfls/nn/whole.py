@@ -135,14 +135,13 @@ class Whole:
         assert grad_consequents is not None
         grad_x, grad_centers, grad_log_heights, grad_sigmas = self._exponents.backward([grad_firing], wanted[:1])
         assert grad_sigmas is not None
-        if grad_ratios is not None:
-            grad_log_heights = self._take("grad_log_heights", grad_sigmas.shape[1:], grad_sigmas.dtype)
-            grad_log_heights[:] = (self._share * grad_ratios)[:, None]
         grad_raws = self._sigmas.backward([grad_sigmas], ())
         grad_spreads = grad_raws[1] if len(grad_raws) == 2 else None
         grad_heights = None
-        if grad_log_heights is not None:
-            (grad_heights,) = self._log_heights.backward([grad_log_heights[None]], ())
+        if grad_ratios is not None or grad_log_heights is not None:
+            stacked = self._take("grad_log_heights", (1, *grad_sigmas.shape[1:]), grad_sigmas.dtype)
+            stacked[0] = grad_log_heights if grad_ratios is None else (self._share * grad_ratios)[:, None]
+            (grad_heights,) = self._log_heights.backward([stacked], ())
         batch, n_rules, n_outputs = grad_consequents.shape
         flat = grad_consequents.reshape(batch, n_rules * n_outputs)
         grad_intercepts = self._take("grad_intercepts", (n_rules, n_outputs), flat.dtype)

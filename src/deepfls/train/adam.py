@@ -1,4 +1,4 @@
-"""A step of Adam without what torch does around it: for a thousand parameters that takes five times as long as the step."""
+"""Steps of Adam without what torch does around them: for a thousand parameters that takes five times as long as a step."""
 
 from __future__ import annotations
 
@@ -10,48 +10,57 @@ _PASSED = {"params", "lr", "betas", "eps", "weight_decay", "maximize", "fused", 
 _OFF = {"amsgrad", "capturable", "differentiable", "decoupled_weight_decay"}
 
 
-@torch.no_grad()
-def repeat_adam(optimizer: torch.optim.Optimizer) -> bool:
-    """Take another step of a fused Adam, with its state where torch keeps it, and say True.
+class RepeatedAdam:
+    """Further steps of a fused Adam on the CPU, whose state stays where torch keeps it.
 
-    False, and nothing done, for other optimisers and options, and for a first step, which makes the state.
+    Parameters
+    ----------
+    optimizer : torch.optim.Adam
+        Of which :meth:`can_repeat` is true. Its state must not be replaced, as by ``load_state_dict``, while this is used.
     """
-    if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1 or _is_watched(optimizer):
-        return False
-    (group,) = optimizer.param_groups
-    parameters = group["params"]
-    others = group.keys() - _PASSED
-    if not group["fused"] or not others <= _OFF or any(group[name] for name in others):
-        return False
-    if len(optimizer.state) != len(parameters):
-        return False
-    gradients = [p.grad for p in parameters]
-    if any(gradient is None for gradient in gradients):
-        return False
-    states = [optimizer.state[p] for p in parameters]
-    steps = [state["step"] for state in states]
-    if not all(step.is_cpu for step in steps):
-        return False
-    for step in steps:
-        count = step.numpy()
-        count += 1.0
-    beta1, beta2 = group["betas"]
-    torch._fused_adam_(
-        parameters,
-        gradients,
-        [state["exp_avg"] for state in states],
-        [state["exp_avg_sq"] for state in states],
-        [],
-        steps,
-        amsgrad=False,
-        beta1=beta1,
-        beta2=beta2,
-        lr=group["lr"],
-        weight_decay=group["weight_decay"],
-        eps=group["eps"],
-        maximize=group["maximize"],
-    )
-    return True
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        (self._group,) = optimizer.param_groups
+        states = [optimizer.state[p] for p in self._group["params"]]
+        self._averages = [state["exp_avg"] for state in states]
+        self._squares = [state["exp_avg_sq"] for state in states]
+        self._steps = [state["step"] for state in states]
+        self._counts = [step.numpy() for step in self._steps]
+
+    @staticmethod
+    def can_repeat(optimizer: torch.optim.Optimizer) -> bool:
+        """Whether the optimiser is such an Adam, has taken a first step, which makes the state, and is not watched."""
+        if type(optimizer) is not torch.optim.Adam or len(optimizer.param_groups) != 1 or _is_watched(optimizer):
+            return False
+        (group,) = optimizer.param_groups
+        others = group.keys() - _PASSED
+        if not group["fused"] or not others <= _OFF or any(group[name] for name in others):
+            return False
+        states = [optimizer.state.get(p) for p in group["params"]]
+        return all(state and state["step"].is_cpu for state in states)
+
+    @torch.no_grad()
+    def step(self) -> None:
+        """Take a step, at the rate the optimiser has now. All parameters must have gradients."""
+        group = self._group
+        for count in self._counts:
+            count += 1.0
+        beta1, beta2 = group["betas"]
+        torch._fused_adam_(
+            group["params"],
+            [p.grad for p in group["params"]],
+            self._averages,
+            self._squares,
+            [],
+            self._steps,
+            amsgrad=False,
+            beta1=beta1,
+            beta2=beta2,
+            lr=group["lr"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            maximize=group["maximize"],
+        )
 
 
 def _is_watched(optimizer: torch.optim.Optimizer) -> bool:

@@ -100,7 +100,7 @@ def train(
                     for batch in epoch:
                         rate = config.rate(run.epoch * batches.n_steps + run.step, n_steps) * run.slowdown
                         loss = _step(system, batch, gradients, config, run, rate, group)
-                        torch.mul(loss, batch.n_rows, out=run.losses[run.step])
+                        run.record(loss, batch.n_rows)
                         run.step += 1
                         result.n_steps += 1
                         if progress is not None:

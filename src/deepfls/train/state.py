@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepfls.train.adam import repeat_adam
+from deepfls.train.adam import RepeatedAdam
 from deepfls.train.config import TrainConfig
 
 State = tuple[dict[str, Any], dict[str, Tensor]]
@@ -40,8 +40,8 @@ class Keeper:
         return [p.detach().clone() for p in self.parameters]
 
     def _finite(self, losses: Tensor) -> bool:
-        flags = [torch.isfinite(t).all() for t in (*self.parameters, losses[-1:])]
-        return bool(torch.stack(flags).all())
+        together = torch.cat([t.detach().reshape(-1) for t in (*self.parameters, losses[-1:])])
+        return bool(torch.isfinite(together).all())
 
     def offer(self, validation_loss: float | None, losses: Tensor) -> bool:
         """Take in the parameters after an epoch, or put the last good ones back and say False."""
@@ -89,12 +89,15 @@ class Run:
         self.parameters = parameters
         self.generator = generator
         self.optimizer = config.build_optimizer(parameters)
+        self._repeated: RepeatedAdam | None = None
         self.keeper = Keeper(parameters)
         self.result = TrainResult()
         self.epoch = 0  # epochs behind us
         self.step = 0  # steps of this epoch behind us
         self.slowdown = 1.0
         self.losses = parameters[0].detach().new_zeros(n_steps)  # of the steps of this epoch, times their rows
+        in_numpy = self.losses.is_cpu and self.losses.dtype in (torch.float32, torch.float64)
+        self._loss_values = self.losses.numpy() if in_numpy else None
         self.epoch_generator = generator.get_state()  # as it was when this epoch began
         self._earlier = 0.0
         self._began = time.perf_counter()
@@ -108,17 +111,28 @@ class Run:
         if self.step == 0:
             self.epoch_generator = self.generator.get_state()
 
+    def record(self, loss: Tensor, n_rows: int) -> None:
+        """Keep the mean loss of a step, times its rows, without waiting for a device to compute it."""
+        if self._loss_values is None:
+            torch.mul(loss, n_rows, out=self.losses[self.step])
+        else:
+            self._loss_values[self.step] = loss.item() * n_rows
+
     def update(self, rate: float) -> None:
         """Take a step of the optimiser along the gradients, at a rate."""
         for entry in self.optimizer.param_groups:
             entry["lr"] = rate
-        if not repeat_adam(self.optimizer):
-            self.optimizer.step()
+        if self._repeated is not None:
+            self._repeated.step()
+            return
+        self.optimizer.step()
+        if RepeatedAdam.can_repeat(self.optimizer):
+            self._repeated = RepeatedAdam(self.optimizer)
 
     def slow_down(self) -> None:
         """Go on at a tenth of the rate, with an optimiser that remembers nothing."""
         self.slowdown *= 0.1
-        self.optimizer = self.config.build_optimizer(self.parameters)
+        self.optimizer, self._repeated = self.config.build_optimizer(self.parameters), None
 
     def state(self) -> State:
         """The run as plain values and tensors."""
@@ -174,4 +188,5 @@ class Run:
             if key.startswith("optimizer."):
                 _, place, name = key.split(".", 2)
                 entries.setdefault(int(place), {})[name] = value
+        self._repeated = None
         self.optimizer.load_state_dict({"state": entries, "param_groups": self.optimizer.state_dict()["param_groups"]})
