@@ -14,7 +14,7 @@ from deepfls.functional._compiled import compiled
 
 
 @compiled
-def fill_origin(centers, origin):
+def _fill_origin(centers, origin):
     """Fill origin (features,) with the middle of the centers (rules, features)."""
     n_rules, n_features = centers.shape
     for m in range(n_features):
@@ -40,12 +40,14 @@ def expand_rows(x, z, origin):
 
 @compiled
 def form_weights(centers, sigmas, log_heights, share, origin, weights):
-    """Fill weights (stacks * rules, 2 features + 1) from sigmas (stacks, rules, features), one stack after the other.
+    """Fill origin (features,) with the middle of the centers, and weights (stacks * rules, 2 features + 1).
 
+    Sigmas are (stacks, rules, features); the stacks come one after the other.
     With w = -½ share / σ² and d = c - origin they are w, -2 w d and Σ w d². Log heights, (rules, features) or with no
     features at all, add share Σ log h to the last column of the first stack.
     """
     n_stacks, n_rules, n_features = sigmas.shape
+    _fill_origin(centers, origin)
     for stack in range(n_stacks):
         for p in range(n_rules):
             target = weights[stack * n_rules + p]

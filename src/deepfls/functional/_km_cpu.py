@@ -14,6 +14,8 @@ import numpy as np
 from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, largest
 
 _FLOOR = math.exp(LOG_FLOOR)
+# Numbers in a vector of the widest processors.
+_VECTOR = 8
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
 
@@ -194,18 +196,27 @@ def end_point_gradients(
     lows = np.empty(block * n_rules)
     ups = np.empty(block * n_rules)
     bits = np.empty(block * n_rules, np.int64)
-    y = np.empty(n_rules)
+    # Rules without weight fill a row up to whole vectors: what is left over would be done one by one.
+    width = n_rules if n_rules < _VECTOR else (n_rules + _VECTOR - 1) // _VECTOR * _VECTOR
+    low = np.zeros(width)
+    up = np.zeros(width)
+    y = np.zeros(width)
     ratios = np.exp(log_ratios)
-    to_lower = np.empty(n_rules)
-    to_upper = np.empty(n_rules)
+    to_lower = np.empty(width)
+    to_upper = np.empty(width)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
         _load_firing(firing, logs, ratios, first, n_rows, lows, ups, bits)
         for row in range(n_rows):
             at = first + row
-            low = lows[row * n_rules : (row + 1) * n_rules]
-            up = ups[row * n_rules : (row + 1) * n_rules]
-            for p in range(n_rules):
+            if width == n_rules:
+                low = lows[row * n_rules : (row + 1) * n_rules]
+                up = ups[row * n_rules : (row + 1) * n_rules]
+            else:
+                for p in range(n_rules):
+                    low[p] = lows[row * n_rules + p]
+                    up[p] = ups[row * n_rules + p]
+            for p in range(width):
                 to_lower[p] = 0.0
                 to_upper[p] = 0.0
             for output in range(n_outputs):

@@ -77,12 +77,11 @@ class Exponents:
     def forward(self, x: Array, centers: Array, log_heights: Array | None, sigmas: Array) -> tuple[Array, ...]:
         n_stacks, n_rules, n_features = sigmas.shape
         self._origin = self._take("origin", (n_features,), np.float64)
-        self._kernels.fill_origin(centers, self._origin)
-        self._expanded = self._take("expanded", (len(x), 2 * n_features + 1), x.dtype)
-        self._over_rows(self._kernels.expand_rows, (x, self._expanded), self._origin)
         self._weights = self._take("weights", (n_stacks * n_rules, 2 * n_features + 1), x.dtype)
         heights = centers[:, :0] if log_heights is None else log_heights
         self._kernels.form_weights(centers, sigmas, heights, self._share, self._origin, self._weights)
+        self._expanded = self._take("expanded", (len(x), 2 * n_features + 1), x.dtype)
+        self._over_rows(self._kernels.expand_rows, (x, self._expanded), self._origin)
         self._centers, self._sigmas, self._has_heights = centers, sigmas, log_heights is not None
         exponents = self._take("exponents", (len(x), n_stacks * n_rules), x.dtype)
         return (self._product(self._expanded, self._weights.T, exponents),)

@@ -26,33 +26,49 @@ class TrainResult:
 
 
 class Keeper:
-    """Copies of the parameters: the last finite ones, and the best by validation loss."""
+    """Copies of the parameters, each one flat tensor: the last finite ones, and the best by validation loss."""
 
     def __init__(self, parameters: list[nn.Parameter]) -> None:
         self.parameters = parameters
-        self.last = self._copy()
-        self.best = self.last
+        self._last = self._best = self._together()
         self.best_loss = float("inf")
         self.stale = 0
         self.retreats = 0
 
-    def _copy(self) -> list[Tensor]:
-        return [p.detach().clone() for p in self.parameters]
+    @property
+    def last(self) -> list[Tensor]:
+        return self._apart(self._last)
 
-    def _finite(self, losses: Tensor) -> bool:
-        together = torch.cat([t.detach().reshape(-1) for t in (*self.parameters, losses[-1:])])
-        return bool(torch.isfinite(together).all())
+    @last.setter
+    def last(self, copies: list[Tensor]) -> None:
+        self._last = torch.cat([copy.reshape(-1) for copy in copies])
+
+    @property
+    def best(self) -> list[Tensor]:
+        return self._apart(self._best)
+
+    @best.setter
+    def best(self, copies: list[Tensor]) -> None:
+        self._best = torch.cat([copy.reshape(-1) for copy in copies])
+
+    def _together(self, *others: Tensor) -> Tensor:
+        return torch.cat([t.detach().reshape(-1) for t in (*self.parameters, *others)])
+
+    def _apart(self, flat: Tensor) -> list[Tensor]:
+        parts = flat.split([p.numel() for p in self.parameters])
+        return [part.view_as(p).clone() for part, p in zip(parts, self.parameters, strict=True)]
 
     def offer(self, validation_loss: float | None, losses: Tensor) -> bool:
         """Take in the parameters after an epoch, or put the last good ones back and say False."""
-        if not self._finite(losses):
+        now = self._together(losses[-1:])
+        if not torch.isfinite(now).all():
             self.retreats += 1
             self.put(self.last)
             return False
-        self.last = self._copy()
+        self._last = now[: len(self._last)]
         if validation_loss is not None:
             if validation_loss < self.best_loss:
-                self.best, self.best_loss, self.stale = self.last, validation_loss, 0
+                self._best, self.best_loss, self.stale = self._last, validation_loss, 0
             else:
                 self.stale += 1
         return True
@@ -60,7 +76,7 @@ class Keeper:
     def restore(self, *, best: bool) -> None:
         if best and self.best_loss < float("inf"):
             self.put(self.best)
-        elif not self._finite(self.parameters[0].new_zeros(1)):
+        elif not torch.isfinite(self._together()).all():
             self.put(self.last)
 
     def put(self, copies: list[Tensor]) -> None:
