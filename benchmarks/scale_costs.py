@@ -42,6 +42,7 @@ def _steps(rounds: int) -> list[list[str]]:
     from deepfls import FLSRegressor
     from deepfls.train import loop
     from deepfls.train.distributed import Group
+    from deepfls.train.gradients import gradients_of
     from deepfls.train.rows import Batch, Rows
     from deepfls.train.state import Run
 
@@ -52,8 +53,8 @@ def _steps(rounds: int) -> list[list[str]]:
     system = model.system_.float().requires_grad_(True)
     config = model._config(10**6)
     parameters = list(system.parameters())
-    optimizer = Run(config, parameters, torch.Generator(), 1).optimizer
-    loss = config.loss_function()
+    run = Run(config, parameters, torch.Generator(), 1)
+    gradients = gradients_of(system, config.loss_function(), parameters)
     lines = []
     for size in STEP_ROWS:
         rows = torch.randn(size, N_INPUTS + 1)
@@ -62,7 +63,7 @@ def _steps(rounds: int) -> list[list[str]]:
 
         def steps(batch: Batch = batch, repeats: int = repeats) -> None:
             for _ in range(repeats):
-                loop._step(system, batch, loss, config, optimizer, parameters, 1e-3, Group())
+                loop._step(system, batch, gradients, config, run, 1e-3, Group())
 
         took = shortest(steps, rounds) / repeats
         lines.append([f"a training step on {size:,} rows", f"{1e3 * took:.2f} ms", f"{1e9 * took / size:.0f} ns per row"])
