@@ -31,9 +31,11 @@ def test_exponentials_hold_the_floor_and_keep_nan() -> None:
 
 
 @settings(deadline=None)  # the first call compiles
-@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30))
-def test_largest_is_the_maximum(row: list[float]) -> None:
-    assert largest(np.array(row)) == max(row)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.data())
+def test_largest_is_the_maximum_of_a_row_from_a_place_on(row: list[float], data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(row) - 1))
+    rows = np.array([[np.inf] * len(row), row, [np.inf] * len(row)])
+    assert largest(rows, 1, start) == max(row[start:])
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])

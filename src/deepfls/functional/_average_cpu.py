@@ -14,10 +14,10 @@ def normalized_firing(log_firing, first, n_rows, firing, bits):
     """Fill firing (n_rows, rules) with shares that add up to 1 in each of the rows from ``first`` on."""
     n_rules = log_firing.shape[1]
     for row in range(n_rows):
-        source = log_firing[first + row]
-        peak = np.float64(largest(source))
+        at = first + row
+        peak = np.float64(largest(log_firing, at, 0))
         for p in range(n_rules):
-            firing[row, p] = source[p] - peak
+            firing[row, p] = log_firing[at, p] - peak
     exponentials(firing.reshape(-1)[: n_rows * n_rules], bits)
     for row in range(n_rows):
         total = 0.0

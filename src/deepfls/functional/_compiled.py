@@ -30,8 +30,8 @@ BLOCK = 2048
 # Numbers in the first array of a kernel from which a second thread pays for its start.
 _THREADED_SIZE = 100_000
 
-# Multiply-adds of a product below which a second thread does not pay, and OpenBLAS, NumPy's as a rule, takes none.
-_SMALL_PRODUCT = 200_000
+# Multiply-adds of a product up to which a second thread does not pay, and OpenBLAS, NumPy's as a rule, takes none.
+_SMALL_PRODUCT = 4 * 65_536
 # Rows that may be added up one after the other.
 _FEW_ROWS = 512
 
@@ -91,20 +91,31 @@ def exponentials(values, bits):
 
 
 @compiled
-def largest(row):
-    """The largest number of a row. Four at a time: one chain of comparisons would wait for itself."""
-    n = row.shape[0]
-    a = row[0]
-    b = row[0]
-    c = row[0]
-    d = row[0]
+def index(start, i):
+    """``start + i``, unsigned: Numba would look whether it counts from the end, and the loop would not vectorise."""
+    return np.uintp(start) + np.uintp(i)
+
+
+@compiled
+def largest(values, row, start):
+    """The largest number of a row from ``start`` on. Four at a time: one chain of comparisons would wait for itself."""
+    n = values.shape[1] - start
+    a = values[row, start]
+    b = a
+    c = a
+    d = a
     for i in range(0, n - 3, 4):
-        a = row[i] if row[i] > a else a
-        b = row[i + 1] if row[i + 1] > b else b
-        c = row[i + 2] if row[i + 2] > c else c
-        d = row[i + 3] if row[i + 3] > d else d
+        v = values[row, index(start, i)]
+        a = v if v > a else a
+        v = values[row, index(start, i + 1)]
+        b = v if v > b else b
+        v = values[row, index(start, i + 2)]
+        c = v if v > c else c
+        v = values[row, index(start, i + 3)]
+        d = v if v > d else d
     for i in range(n - n % 4, n):
-        a = row[i] if row[i] > a else a
+        v = values[row, index(start, i)]
+        a = v if v > a else a
     return max(max(a, b), max(c, d))
 
 
@@ -135,7 +146,7 @@ def product(left: Array, right: Array, out: Array, offset: Array | None = None) 
 
     Small ones by NumPy, a third of the call; others by torch, on the threads torch has.
     """
-    if left.size * right.shape[1] < _SMALL_PRODUCT:
+    if left.size * right.shape[1] <= _SMALL_PRODUCT:
         np.dot(left, right, out=out)
         if offset is not None:
             out += offset
@@ -144,6 +155,15 @@ def product(left: Array, right: Array, out: Array, offset: Array | None = None) 
     else:
         torch.addmm(*map(torch.from_numpy, (offset, left, right)), out=torch.from_numpy(out))
     return out
+
+
+def product_over_rows(left: Array, right: Array, out: Array) -> Array:
+    """``left.T @ right``: the sum over all rows of the products of their numbers, as gradients of weights need it."""
+    if left.size * right.shape[1] > _SMALL_PRODUCT and right.shape[1] < left.shape[1]:
+        # With the few columns of a system of few inputs MKL takes up to five times as long as for the transposed product.
+        out[:] = torch.mm(torch.from_numpy(right.T), torch.from_numpy(left)).numpy().T
+        return out
+    return product(left.T, right, out)
 
 
 def column_sums(values: Array, out: Array) -> Array:

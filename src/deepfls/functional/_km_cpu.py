@@ -2,7 +2,8 @@
 # (compiled functions: Numba infers the types)
 """The compiled row kernels behind :mod:`deepfls.functional.karnik_mendel` on the CPU.
 
-Both end points of a row are found together by Newton sweeps over scratch in float64: no sort, no allocation per row.
+Both end points of a row are found together by Newton sweeps over scratch in float64: no sort, no allocation per row. Scratch
+is flat, row after row: a slice for every row would cost more than a sweep over few rules.
 """
 
 from __future__ import annotations
@@ -11,18 +12,82 @@ import math
 
 import numpy as np
 
-from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, largest
+from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, index, largest
 
 _FLOOR = math.exp(LOG_FLOOR)
-# Numbers in a vector of the widest processors.
-_VECTOR = 8
+# Rules without weight fill a row of scratch up to whole vectors: what is left over would be done one by one. Up to this many
+# rules, where the longest loop is not vectorised, they would only be more of them.
+_VECTOR, _UNPADDED = 4, 12
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
 
 
 @compiled
-def _residuals(y, low, up, left, right):
-    """Σ w (y_p - end) and Σ w for both ends. Loads come before choices, so that the loop vectorises.
+def _width(n_rules):
+    """Numbers from one row of scratch to the next."""
+    return n_rules if n_rules <= _UNPADDED else (n_rules + _VECTOR - 1) // _VECTOR * _VECTOR
+
+
+@compiled
+def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
+    """Copy the bounds of the firing of some rows to scratch; of logarithms, relative to the largest of each row.
+
+    Firing is (batch, 2 rules), lower and upper bounds side by side. Where there are ratios of the two, (rules,), it is the
+    upper bounds only, (batch, rules), and one exponential serves both.
+    """
+    shared = ratios.shape[0] > 0
+    n_rules = firing.shape[1] if shared else firing.shape[1] // 2
+    upper = firing.shape[1] - n_rules
+    width = _width(n_rules)
+    for row in range(n_rows):
+        at = first + row
+        peak = np.float64(largest(firing, at, upper)) if logs else 0.0
+        for p in range(n_rules):
+            up[index(row * width, p)] = firing[at, index(upper, p)] - peak
+        if not shared:
+            for p in range(n_rules):
+                # Rounding may have moved a lower bound above its upper one by an ulp. In this order NaN stays NaN.
+                bound = firing[at, p]
+                other = firing[at, index(upper, p)]
+                low[index(row * width, p)] = (other if other < bound else bound) - peak
+    n_numbers = n_rows * width
+    if logs:
+        exponentials(up[:n_numbers], bits)
+        if not shared:
+            exponentials(low[:n_numbers], bits)
+    if shared:
+        for row in range(n_rows):
+            for p in range(n_rules):
+                bound = ratios[p] * up[index(row * width, p)]
+                low[index(row * width, p)] = _FLOOR if bound < _FLOOR else bound
+    for row in range(n_rows):
+        for p in range(n_rules, width):
+            low[index(row * width, p)] = 0.0
+            up[index(row * width, p)] = 0.0
+
+
+@compiled
+def _start(consequents, output, first, n_rows, up, y, left, right):
+    """Copy the consequents of some rows to scratch, and start both ends from a mean that can be attained: by upper bounds."""
+    n_rules = consequents.shape[1]
+    width = _width(n_rules)
+    for row in range(n_rows):
+        at = first + row
+        numerator = 0.0
+        denominator = 0.0
+        for p in range(n_rules):
+            i = index(row * width, p)
+            value = np.float64(consequents[at, p, output])
+            y[i] = value
+            numerator += up[i] * value
+            denominator += up[i]
+        left[row] = numerator / denominator
+        right[row] = left[row]
+
+
+@compiled
+def _residuals(y, low, up, start, width, left, right):
+    """Σ w (y_p - end) and Σ w for both ends of one row. Loads come before choices, so that the loop vectorises.
 
     A rule at an end itself adds nothing to the residual. It weighs what it will weigh once the end has moved on.
     """
@@ -30,7 +95,8 @@ def _residuals(y, low, up, left, right):
     left_sum = 0.0
     right_residual = 0.0
     right_sum = 0.0
-    for p in range(y.shape[0]):
+    for i in range(width):
+        p = index(start, i)
         value = y[p]
         f_low = low[p]
         f_up = up[p]
@@ -44,68 +110,37 @@ def _residuals(y, low, up, left, right):
 
 
 @compiled
-def _row_end_points(y, low, up):
-    """Both end points of one sample and output.
+def _sweep(y, low, up, n_rows, n_rules, left, right, moving):
+    """Move both ends of some rows from where they start to where they belong, for one output.
 
     An end is the zero of its residual, and a sweep is a step of Newton's method on it. The sweeps start from an attainable
     mean, so the left end only ever moves down and the right end only up. They stop on "no longer moves that way" rather
     than on "same switch point", which ties and rounding can alternate for ever. Residuals, not quotients of sums: a heavy
     rule would hide a light one in the quotient, and the sweeps would stop on the heavy one's consequent.
+
+    Rows take their steps in turn: the sweeps of one row wait for each other, and those of its neighbours fill the time.
     """
-    numerator = 0.0
-    denominator = 0.0
-    for p in range(y.shape[0]):
-        numerator += up[p] * y[p]
-        denominator += up[p]
-    left = numerator / denominator
-    right = left
-    for _ in range(2 * y.shape[0] + 4):  # rules + 1 in exact arithmetic; rounding may split a step
-        left_residual, left_sum, right_residual, right_sum = _residuals(y, low, up, left, right)
-        # Where nothing weighs on a side, 0 / 0 compares false and the end stays.
-        new_left = left + left_residual / left_sum
-        new_right = right + right_residual / right_sum
-        moved = False
-        if new_left < left:
-            left = new_left
-            moved = True
-        if new_right > right:
-            right = new_right
-            moved = True
-        if not moved:
-            break
-    # A set of no width may come out inverted by an ulp.
-    return min(left, right), max(left, right)
-
-
-@compiled
-def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
-    """Copy the bounds of the firing of some rows to scratch; of logarithms, relative to the largest of each row.
-
-    Firing is (batch, 2 rules), lower and upper bounds side by side. Where there are ratios of the two, (rules,), it is the
-    upper bounds only, (batch, rules), and one exponential serves both.
-    """
-    shared = ratios.shape[0] > 0
-    n_rules = firing.shape[1] if shared else firing.shape[1] // 2
+    width = _width(n_rules)
     for row in range(n_rows):
-        source_up = firing[first + row, firing.shape[1] - n_rules :]
-        peak = np.float64(largest(source_up)) if logs else 0.0
-        for p in range(n_rules):
-            up[row * n_rules + p] = source_up[p] - peak
-        if not shared:
-            source_low = firing[first + row, :n_rules]
-            for p in range(n_rules):
-                # Rounding may have moved a lower bound above its upper one by an ulp. In this order NaN stays NaN.
-                bound = source_up[p] if source_up[p] < source_low[p] else source_low[p]
-                low[row * n_rules + p] = bound - peak
-    if logs:
-        exponentials(up[: n_rows * n_rules], bits)
-    if shared:
-        for row in range(n_rows):
-            for p in range(n_rules):
-                bound = ratios[p] * up[row * n_rules + p]
-                low[row * n_rules + p] = _FLOOR if bound < _FLOOR else bound
-    elif logs:
-        exponentials(low[: n_rows * n_rules], bits)
+        moving[row] = row
+    n_moving = n_rows
+    for _ in range(2 * n_rules + 4):  # rules + 1 in exact arithmetic; rounding may split a step
+        n_moved = 0
+        for i in range(n_moving):
+            row = moving[i]
+            y_left = left[row]
+            y_right = right[row]
+            left_residual, left_sum, right_residual, right_sum = _residuals(y, low, up, row * width, width, y_left, y_right)
+            # Where nothing weighs on a side, 0 / 0 compares false and the end stays.
+            new_left = y_left + left_residual / left_sum
+            new_right = y_right + right_residual / right_sum
+            left[row] = new_left if new_left < y_left else y_left
+            right[row] = new_right if new_right > y_right else y_right
+            moving[n_moved] = row
+            n_moved += (new_left < y_left) | (new_right > y_right)
+        n_moving = n_moved
+        if n_moving == 0:
+            break
 
 
 @compiled
@@ -115,49 +150,52 @@ def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
     The logarithms of the ratios are (rules,), or (0,) where there are none.
     """
     batch, n_rules, n_outputs = consequents.shape
-    block = max(1, BLOCK // n_rules)
-    lows = np.empty(block * n_rules)
-    ups = np.empty(block * n_rules)
-    bits = np.empty(block * n_rules, np.int64)
-    y = np.empty(n_rules)
+    width = _width(n_rules)
+    block = max(1, BLOCK // width)
+    low = np.zeros(block * width)
+    up = np.zeros(block * width)
+    y = np.zeros(block * width)
+    bits = np.empty(block * width, np.int64)
+    left = np.empty(block)
+    right = np.empty(block)
+    moving = np.empty(block, np.int64)
     ratios = np.exp(log_ratios)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(firing, logs, ratios, first, n_rows, lows, ups, bits)
-        for row in range(n_rows):
-            at = first + row
-            low = lows[row * n_rules : (row + 1) * n_rules]
-            up = ups[row * n_rules : (row + 1) * n_rules]
-            for output in range(n_outputs):
-                for p in range(n_rules):
-                    y[p] = consequents[at, p, output]
-                y_left[at, output], y_right[at, output] = _row_end_points(y, low, up)
+        _load_firing(firing, logs, ratios, first, n_rows, low, up, bits)
+        for output in range(n_outputs):
+            _start(consequents, output, first, n_rows, up, y, left, right)
+            _sweep(y, low, up, n_rows, n_rules, left, right, moving)
+            for row in range(n_rows):
+                # A set of no width may come out inverted by an ulp.
+                y_left[first + row, output] = min(left[row], right[row])
+                y_right[first + row, output] = max(left[row], right[row])
 
 
 @compiled
-def _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper):
-    """Add one output's gradients to those of the firing, and replace its consequents by theirs."""
+def _row_gradients(y, low, up, start, logs, ends, tolerance, grads, to_lower, to_upper, add):
+    """Replace the consequents y of one row and output by their gradients, and fill those of the firing or add to them."""
+    width = y.shape[0]
     y_left, y_right = ends
     grad_left, grad_right = grads
     # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there is, and
     # taking it for a rule beyond the end would divide by what is left.
-    magnitude = 0.0
-    for p in range(y.shape[0]):
-        magnitude += abs(y[p])
-    left = y_left + _TOLERANCE * magnitude
-    right = y_right - _TOLERANCE * magnitude
+    left = y_left + tolerance
+    right = y_right - tolerance
     left_sum = 0.0
     right_sum = 0.0
-    for p in range(y.shape[0]):
-        value = y[p]
+    for i in range(width):
+        p = index(start, i)
+        value = y[i]
         f_low = low[p]
         f_up = up[p]
         left_sum += f_up if value <= left else f_low
         right_sum += f_up if value >= right else f_low
     left_scale = 1.0 / left_sum
     right_scale = 1.0 / right_sum
-    for p in range(y.shape[0]):
-        value = y[p]
+    for i in range(width):
+        p = index(start, i)
+        value = y[i]
         f_low = low[p]
         f_up = up[p]
         left_up = value <= left
@@ -166,9 +204,11 @@ def _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper):
         right_share = right_scale * (f_up if right_up else f_low)
         by_left = grad_left * (value - y_left) * (left_share if logs else left_scale)
         by_right = grad_right * (value - y_right) * (right_share if logs else right_scale)
-        to_upper[p] += (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
-        to_lower[p] += (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
-        y[p] = grad_left * left_share + grad_right * right_share
+        by_upper = (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
+        by_lower = (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
+        to_upper[i] = by_upper + (to_upper[i] if add else 0.0)
+        to_lower[i] = by_lower + (to_lower[i] if add else 0.0)
+        y[i] = grad_left * left_share + grad_right * right_share
 
 
 @compiled
@@ -192,39 +232,32 @@ def end_point_gradients(
     """
     batch, n_rules, n_outputs = consequents.shape
     shared = log_ratios.shape[0] > 0
-    block = max(1, BLOCK // n_rules)
-    lows = np.empty(block * n_rules)
-    ups = np.empty(block * n_rules)
-    bits = np.empty(block * n_rules, np.int64)
-    # Rules without weight fill a row up to whole vectors: what is left over would be done one by one.
-    width = n_rules if n_rules < _VECTOR else (n_rules + _VECTOR - 1) // _VECTOR * _VECTOR
-    low = np.zeros(width)
-    up = np.zeros(width)
-    y = np.zeros(width)
+    width = _width(n_rules)
+    block = max(1, BLOCK // width)
+    low = np.zeros(block * width)
+    up = np.zeros(block * width)
+    bits = np.empty(block * width, np.int64)
+    y = np.empty(width)
     ratios = np.exp(log_ratios)
     to_lower = np.empty(width)
     to_upper = np.empty(width)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(firing, logs, ratios, first, n_rows, lows, ups, bits)
+        _load_firing(firing, logs, ratios, first, n_rows, low, up, bits)
         for row in range(n_rows):
             at = first + row
-            if width == n_rules:
-                low = lows[row * n_rules : (row + 1) * n_rules]
-                up = ups[row * n_rules : (row + 1) * n_rules]
-            else:
-                for p in range(n_rules):
-                    low[p] = lows[row * n_rules + p]
-                    up[p] = ups[row * n_rules + p]
-            for p in range(width):
-                to_lower[p] = 0.0
-                to_upper[p] = 0.0
             for output in range(n_outputs):
+                magnitude = 0.0
                 for p in range(n_rules):
-                    y[p] = consequents[at, p, output]
+                    value = np.float64(consequents[at, p, output])
+                    y[p] = value
+                    magnitude += abs(value)
+                for p in range(n_rules, width):
+                    y[p] = 0.0
+                tolerance = _TOLERANCE * magnitude
                 ends = (y_left[at, output], y_right[at, output])
                 grads = (grad_left[at, output], grad_right[at, output])
-                _add_gradients(y, low, up, logs, ends, grads, to_lower, to_upper)
+                _row_gradients(y, low, up, row * width, logs, ends, tolerance, grads, to_lower, to_upper, output > 0)
                 for p in range(n_rules):
                     grad_consequents[at, p, output] = y[p]
             if shared:
@@ -234,4 +267,4 @@ def end_point_gradients(
             else:
                 for p in range(n_rules):
                     grad_firing[at, p] = to_lower[p]
-                    grad_firing[at, n_rules + p] = to_upper[p]
+                    grad_firing[at, index(n_rules, p)] = to_upper[p]

@@ -70,7 +70,8 @@ class Exponents:
     def __init__(self, share: float, workspace: Any = None) -> None:
         from deepfls.functional import _compiled, _forms_cpu  # here: Numba is slow to import
 
-        self._over_rows, self._product, self._kernels = _compiled.over_rows, _compiled.product, _forms_cpu
+        self._over_rows, self._kernels = _compiled.over_rows, _forms_cpu
+        self._product, self._product_over_rows = _compiled.product, _compiled.product_over_rows
         self._take = (workspace or _compiled.Workspace()).take
         self._share = share
 
@@ -89,7 +90,8 @@ class Exponents:
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         (grad,) = grads
         centers, sigmas, take = self._centers, self._sigmas, self._take
-        to_weights = self._product(grad.T, self._expanded, take("to_weights", self._weights.shape, grad.dtype))
+        to_weights = take("to_weights", self._weights.shape, grad.dtype)
+        self._product_over_rows(grad, self._expanded, to_weights)
         grad_centers = take("grad_centers", centers.shape, grad.dtype)
         grad_sigmas = take("grad_sigmas", sigmas.shape, grad.dtype)
         no_heights = centers[:, :0]

@@ -87,7 +87,8 @@ class Whole:
 
         self._kernels = _forms_cpu
         workspace = _compiled.Workspace()
-        self._product, self._column_sums, self._take = _compiled.product, _compiled.column_sums, workspace.take
+        self._product, self._product_over_rows = _compiled.product, _compiled.product_over_rows
+        self._column_sums, self._take = _compiled.column_sums, workspace.take
         self._share = share_of(antecedents.tnorm, antecedents.n_features)
         self._sigmas = Mapped(sigma_formula(antecedents.parameterization, _has_spreads(antecedents)), workspace)
         self._log_heights = Mapped(bounded_log_sigmoid, workspace)
@@ -149,7 +150,7 @@ class Whole:
         grad_slopes = None
         if self._slopes is not None:
             grad_slopes = self._take("grad_slopes", self._slopes.shape, flat.dtype)
-            self._product(flat.T, self._x, grad_slopes.reshape(n_rules * n_outputs, -1))
+            self._product_over_rows(flat, self._x, grad_slopes.reshape(n_rules * n_outputs, -1))
             if grad_x is not None:
                 grad_x += self._product(flat, self._slopes.reshape(n_rules * n_outputs, -1), np.empty_like(grad_x))
         return grad_x, grad_centers, grad_raws[0], grad_spreads, grad_heights, grad_intercepts, grad_slopes
