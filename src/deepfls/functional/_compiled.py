@@ -25,8 +25,8 @@ from deepfls.functional.tracing import Array
 # by zero gives NaN as in NumPy instead of raising.
 _OPTIONS: Any = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
 
-# Numbers in one piece of scratch: 16 kB, so that two or three of them share a first-level cache.
-BLOCK = 2048
+# Numbers in one piece of scratch: 12 kB, so that two or three of them share a first-level cache.
+BLOCK = 1536
 # Numbers in the first array of a kernel from which a second thread pays for its start.
 _THREADED_SIZE = 100_000
 

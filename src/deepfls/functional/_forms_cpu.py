@@ -100,3 +100,12 @@ def height_ratios(log_heights, share, ratios):
         for m in range(n_features):
             total += log_heights[p, m]
         ratios[p] = share * total
+
+
+@compiled
+def height_ratio_gradients(grad_ratios, share, grad_log_heights):
+    """Fill the gradient of log heights (rules, features) from that of the ratios."""
+    n_rules, n_features = grad_log_heights.shape
+    for p in range(n_rules):
+        for m in range(n_features):
+            grad_log_heights[p, m] = share * grad_ratios[p]

@@ -2,8 +2,8 @@
 # (compiled functions: Numba infers the types)
 """The compiled row kernels behind :mod:`deepfls.functional.karnik_mendel` on the CPU.
 
-Both end points of a row are found together by Newton sweeps over scratch in float64: no sort, no allocation per row. Scratch
-is flat, row after row: a slice for every row would cost more than a sweep over few rules.
+Both end points of a row are found together by Newton sweeps over scratch in float64: no sort, no allocation per row.
+Scratch is flat, row after row: a slice for every row would cost more than a sweep over few rules.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import numpy as np
 from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, index, largest
 
 _FLOOR = math.exp(LOG_FLOOR)
-# Rules without weight fill a row of scratch up to whole vectors: what is left over would be done one by one. Up to this many
-# rules, where the longest loop is not vectorised, they would only be more of them.
+# Rules without weight fill a row of scratch up to whole vectors: what is left over would be done one by one. Up to this
+# many rules, where the longest loop is not vectorised, they would only be more of them.
 _VECTOR, _UNPADDED = 4, 12
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
@@ -68,7 +68,7 @@ def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
 
 @compiled
 def _start(consequents, output, first, n_rows, up, y, left, right):
-    """Copy the consequents of some rows to scratch, and start both ends from a mean that can be attained: by upper bounds."""
+    """Copy the consequents of some rows to scratch, and start both ends at the mean by upper bounds, which is attainable."""
     n_rules = consequents.shape[1]
     width = _width(n_rules)
     for row in range(n_rows):

@@ -141,7 +141,10 @@ class Whole:
         grad_heights = None
         if grad_ratios is not None or grad_log_heights is not None:
             stacked = self._take("grad_log_heights", (1, *grad_sigmas.shape[1:]), grad_sigmas.dtype)
-            stacked[0] = grad_log_heights if grad_ratios is None else (self._share * grad_ratios)[:, None]
+            if grad_ratios is None:
+                stacked[0] = grad_log_heights
+            else:
+                self._kernels.height_ratio_gradients(grad_ratios, self._share, stacked[0])
             (grad_heights,) = self._log_heights.backward([stacked], ())
         batch, n_rules, n_outputs = grad_consequents.shape
         flat = grad_consequents.reshape(batch, n_rules * n_outputs)
