@@ -68,7 +68,7 @@ def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
 
 @compiled
 def _start(consequents, output, first, n_rows, up, y, left, right):
-    """Copy the consequents of some rows to scratch, and start both ends at the mean by upper bounds, which is attainable."""
+    """Copy the consequents of some rows to scratch, and start both ends at an attainable mean: that by upper bounds."""
     n_rules = consequents.shape[1]
     width = _width(n_rules)
     for row in range(n_rows):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -16,8 +17,11 @@ from deepfls.functional.tracing import Array, array_of, quietly
 from deepfls.nn.systems import IT2FLS, T1FLS, whole_stage
 from deepfls.nn.whole import Whole, raw_parameters
 from deepfls.train.rows import Rows
+from deepfls.train.threads import OneTorchThread, side_by_side
 
 LossFunction = Callable[..., Tensor]
+# A loss, and the gradients of raw_parameters.
+Part = tuple[Any, Sequence[Array | None]]
 
 
 class Gradients(Protocol):
@@ -31,6 +35,9 @@ class Gradients(Protocol):
 
     def warm_up(self) -> None:
         """Compile or load the kernels, without a loss."""
+
+    def take_threads(self) -> AbstractContextManager[None]:
+        """Use as many threads as torch has now. The result is to be entered for every step, and left after it."""
 
 
 def gradients_of(system: T1FLS | IT2FLS, loss_function: LossFunction, parameters: list[nn.Parameter]) -> Gradients:
@@ -80,6 +87,9 @@ class ByAutograd:
         for parameter in self._parameters:
             parameter.grad = None
 
+    def take_threads(self) -> AbstractContextManager[None]:
+        return nullcontext()  # torch has them
+
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
         for parameter in self._parameters:
             parameter.grad = None
@@ -89,7 +99,10 @@ class ByAutograd:
 
 
 class ByKernels:
-    """Systems on the CPU with a loss whose slopes are known: no graph is built, and memory is used again in every step."""
+    """Systems on the CPU with a loss whose slopes are known: no graph is built, and memory is used again in every step.
+
+    With several threads each takes a part of the rows all the way to its gradients, and the parts are added up.
+    """
 
     def __init__(
         self,
@@ -98,7 +111,7 @@ class ByKernels:
         terms: Callable[..., LossTerms],
         by_autograd: ByAutograd,
     ) -> None:
-        self._stage, self._terms, self._by_autograd = stage, terms, by_autograd
+        self._system, self._stages, self._terms, self._by_autograd = system, [stage], terms, by_autograd
         self._of_set = isinstance(by_autograd.loss_function, SetLoss)
         self._parameters = raw_parameters(system.antecedents, system.consequents)
         self._places: list[int] = []
@@ -108,18 +121,58 @@ class ByKernels:
     def warm_up(self) -> None:
         row = torch.zeros_like(self._parameters[0][:1])  # centers have a column for every feature
         with quietly():
-            outputs = self._stage.forward(array_of(row), *self._current_values())
-            self._stage.backward([np.zeros_like(output) for output in outputs], (False,))
+            outputs = self._stages[0].forward(array_of(row), *self._current_values())
+            self._stages[0].backward([np.zeros_like(output) for output in outputs], (False,))
+
+    def take_threads(self) -> AbstractContextManager[None]:
+        n_threads = torch.get_num_threads()
+        while len(self._stages) < n_threads:
+            stage = whole_stage(self._system)
+            assert stage is not None  # the first one was there
+            self._stages.append(stage)
+        return OneTorchThread(n_threads) if n_threads > 1 else nullcontext()
 
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
         check_batch(rows.x, self._parameters[0].shape[1], self._parameters[0])
-        with quietly():
-            loss = self._backward(rows, share)
-        # Targets of another shape or dtype, which torch broadcasts or casts.
+        loss = self._backward(rows, share)
+        # None for targets of another shape or dtype, which torch broadcasts or casts.
         return self._by_autograd(rows, share) if loss is None else loss
 
     def _backward(self, rows: Rows, share: float) -> Tensor | None:
-        outputs = self._stage.forward(array_of(rows.x), *self._current_values())
+        values, stages = self._current_values(), self._stages
+        if len(stages) == 1 or len(rows) < len(stages):
+            with quietly():
+                parts = [self._part(stages[0], rows, share, values)]
+        else:
+            parts = self._parts(rows, share, values)
+        whole = [part for part in parts if part is not None]
+        if len(whole) < len(parts):
+            return None
+        loss, found = whole[0]
+        for other_loss, others in whole[1:]:
+            loss = loss + other_loss
+            for gradient, other in zip(found, others, strict=True):
+                if gradient is not None:
+                    gradient += other
+        self._leave(found)
+        return torch.from_numpy(np.asarray(loss))
+
+    def _parts(self, rows: Rows, share: float, values: list[Array | None]) -> list[Part | None]:
+        """The parts of the rows, as many as there are stages."""
+        bounds = np.linspace(0, len(rows), len(self._stages) + 1, dtype=int).tolist()
+        parts: list[Part | None] = [None] * len(self._stages)
+
+        def fill(number: int) -> None:
+            own = rows.between(bounds[number], bounds[number + 1])
+            with quietly():  # NumPy's warnings are a matter of the thread
+                parts[number] = self._part(self._stages[number], own, share * len(own) / len(rows), values)
+
+        side_by_side(fill, len(parts))
+        return parts
+
+    def _part(self, stage: Whole, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
+        """``share`` times the mean loss of some rows, and its gradients in memory of the stage."""
+        outputs = stage.forward(array_of(rows.x), *values)
         if len(outputs) == 2:
             outputs = (*outputs, 0.5 * (outputs[0] + outputs[1]))
         seen = outputs if self._of_set else outputs[-1:]
@@ -134,9 +187,7 @@ class ByKernels:
         if len(outputs) == 3:  # the crisp output is the middle of the ends
             half = 0.5 * grads[-1]
             grads = [grads[0] + half, grads[1] + half] if self._of_set else [half, half]
-        found = self._stage.backward(grads, (False,))
-        self._leave(found[1:])
-        return torch.from_numpy(np.asarray(loss))
+        return loss, stage.backward(grads, (False,))[1:]
 
     def _current_values(self) -> list[Array | None]:
         """The memory of the parameters, which may have moved since the step before."""

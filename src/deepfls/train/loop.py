@@ -93,13 +93,15 @@ def train(
     result = run.result
     n_steps = batches.n_steps * config.epochs
     with threads_for(batches.largest * system.n_rules * system.n_features * (2 + system.n_outputs)):
+        threads = gradients.take_threads()
         try:
             while run.epoch < config.epochs and result.stopped_by == "epochs":
                 run.begin_epoch()
                 with contextlib.closing(batches.epoch(generator, run.step)) as epoch:  # type: ignore[type-var]
                     for batch in epoch:
                         rate = config.rate(run.epoch * batches.n_steps + run.step, n_steps) * run.slowdown
-                        loss = _step(system, batch, gradients, config, run, rate, group)
+                        with threads:
+                            loss = _step(system, batch, gradients, config, run, rate, group)
                         run.record(loss, batch.n_rows)
                         run.step += 1
                         result.n_steps += 1

@@ -25,6 +25,11 @@ class Rows:
         """The samples at the places ``order``, in that order."""
         return Rows(self.x[order], self.target[order], None if self.weight is None else self.weight[order])
 
+    def between(self, first: int, end: int) -> Rows:
+        """The samples from place ``first`` to before ``end``, without a copy."""
+        weight = None if self.weight is None else self.weight[first:end]
+        return Rows(self.x[first:end], self.target[first:end], weight)
+
     def split(self, size: int) -> list[Rows]:
         """Pieces of ``size`` samples, the last one what is left, cut by one operation on each tensor."""
         xs, targets = self.x.split(size), self.target.split(size)

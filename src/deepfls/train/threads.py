@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -37,3 +38,42 @@ def each_in_threads(function: Callable[[int], None], numbers: range) -> None:
     with threads_for(0), ThreadPoolExecutor(n_threads) as pool:
         for _ in pool.map(function, numbers):
             pass
+
+
+class OneTorchThread:
+    """A context, to be entered as often as needed, in which torch has one thread: others are used :func:`side_by_side`."""
+
+    def __init__(self, before: int) -> None:
+        self._before = before
+
+    def __enter__(self) -> None:
+        torch.set_num_threads(1)
+
+    def __exit__(self, *_: object) -> None:
+        torch.set_num_threads(self._before)
+
+
+@functools.cache
+def _workers() -> ThreadPoolExecutor:
+    # Torch's setting belongs to a thread, but threads that begin later take over the last one anybody made. Whoever enters
+    # OneTorchThread puts that right on leaving.
+    return ThreadPoolExecutor(thread_name_prefix="deepfls-step", initializer=torch.set_num_threads, initargs=(1,))
+
+
+def side_by_side(function: Callable[[int], None], n_tasks: int) -> None:
+    """Call a function for every number below ``n_tasks``, on as many threads, this one among them.
+
+    To be called with one thread of torch's own. Its threads would share every operation, move the numbers from core to core
+    in between, and spin on the core that another thread wants.
+    """
+    numbers = iter(range(n_tasks))
+
+    def work() -> None:
+        for number in numbers:
+            function(number)
+
+    others = [_workers().submit(work) for _ in range(n_tasks - 1)]
+    work()
+    for other in others:
+        if not other.cancel():  # one that has not begun has nothing left to do
+            other.result()
