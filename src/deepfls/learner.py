@@ -6,6 +6,7 @@ import abc
 import contextlib
 import copy
 import os
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ from deepfls.doors import ReadingDoors
 from deepfls.export_doors import ExportDoors
 from deepfls.initialize import initialize_system
 from deepfls.model_file import write_model
-from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.nn.systems import IT2FLS, T1FLS, forward_again
 from deepfls.train import recipe
 from deepfls.train.checkpoint import Checkpoints
 from deepfls.train.config import TrainConfig
@@ -47,7 +48,7 @@ KINDS = ("t1", "it2")
 SCALINGS = ("standard", "none")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 # Rows that pass through a system at a time in predictions.
-_PREDICTION_CHUNK = 16_384
+_PREDICTION_CHUNK = 8_192
 
 
 class FiringStrengths(NamedTuple):
@@ -358,11 +359,13 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
         x = self._validated_x(X, reset=False)
         device = self.system_.centers.device
         outputs = np.empty((len(x), self.system_.n_outputs))
+        own = threading.local()
 
         def fill(first: int) -> None:
+            if not hasattr(own, "forward"):
+                own.forward = forward_again(self.system_)
             part = slice(first, first + _PREDICTION_CHUNK)
-            with torch.no_grad():
-                y = self.system_(torch.from_numpy(self.x_scaling_.apply(x[part])).to(device))
+            y = own.forward(torch.from_numpy(self.x_scaling_.apply(x[part])).to(device))
             outputs[part] = y.cpu().numpy()
 
         each_in_threads(fill, range(0, len(x), _PREDICTION_CHUNK))
