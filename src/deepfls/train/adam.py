@@ -24,8 +24,12 @@ class RepeatedAdam:
         states = [optimizer.state[p] for p in self._group["params"]]
         self._averages = [state["exp_avg"] for state in states]
         self._squares = [state["exp_avg_sq"] for state in states]
-        self._steps = [state["step"] for state in states]
-        self._counts = [step.numpy() for step in self._steps]
+        # One memory for the counts of all parameters, so that one operation counts a step.
+        counts = torch.stack([state["step"] for state in states])
+        self._steps = list(counts)
+        self._counts = counts.numpy()
+        for state, step in zip(states, self._steps, strict=True):
+            state["step"] = step
 
     @staticmethod
     def can_repeat(optimizer: torch.optim.Optimizer) -> bool:
@@ -43,8 +47,7 @@ class RepeatedAdam:
     def step(self) -> None:
         """Take a step, at the rate the optimiser has now. All parameters must have gradients."""
         group = self._group
-        for count in self._counts:
-            count += 1.0
+        self._counts += 1.0
         beta1, beta2 = group["betas"]
         torch._fused_adam_(
             group["params"],
