@@ -25,6 +25,11 @@ class TrainResult:
     stopped_by: str = "epochs"  # or "patience", "interrupt", "divergence"
 
 
+def _is_finite(flat: Tensor) -> bool:
+    """Whether all numbers are: the largest magnitude is NaN where one of them is. A third of the time of ``isfinite``."""
+    return math.isfinite(torch.linalg.vector_norm(flat, math.inf))
+
+
 class Keeper:
     """Copies of the parameters, each one flat tensor: the last finite ones, and the best by validation loss."""
 
@@ -61,7 +66,7 @@ class Keeper:
     def offer(self, validation_loss: float | None, losses: Tensor) -> bool:
         """Take in the parameters after an epoch, or put the last good ones back and say False."""
         now = self._together(losses[-1:])
-        if not torch.isfinite(now).all():
+        if not _is_finite(now):
             self.retreats += 1
             self.put(self.last)
             return False
@@ -76,7 +81,7 @@ class Keeper:
     def restore(self, *, best: bool) -> None:
         if best and self.best_loss < float("inf"):
             self.put(self.best)
-        elif not torch.isfinite(self._together()).all():
+        elif not _is_finite(self._together()):
             self.put(self.last)
 
     def put(self, copies: list[Tensor]) -> None:
