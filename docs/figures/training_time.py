@@ -46,7 +46,7 @@ def draw(found: dict[str, list[tuple[int, float]]], path: Path) -> None:
     ax.set(xscale="log", yscale="log", xlabel="rules", ylabel="ms per training step, one thread")
     ax.set_xticks(RULES, [f"{rules:,}" for rules in RULES])
     ax.minorticks_off()
-    ax.set_ylim(0.5, 2000)  # room for the legend above the lines
+    ax.set_ylim(0.1, 2000)  # room for the legend above the lines
     ax.grid(alpha=0.25, linewidth=0.6)
     ax.legend(frameon=False)
     ax.set_title("One training step, batch of 512, 4 inputs", loc="left", fontweight="bold")
