@@ -75,10 +75,10 @@ def memory_part(folder: Path, rows: list[int], repeats: int) -> Measured:
             ]
         )
         print(lines[-1], file=sys.stderr)
-    before, epoch = (result[f"{name}_seconds"] / n_rows * 1e9 / 3600 for name in ("before", "epoch"))
+    before, epoch = (result[f"{name}_seconds"] / n_rows * 1e9 / 60 for name in ("before", "epoch"))
     note = (
-        f"At the rates of the last line a billion rows take one such process {before:.1f} h before the first step and "
-        f"{epoch:.1f} h per epoch; 16 processes that each reach 0.8 of its rate, {epoch / 16 / 0.8:.2f} h per epoch."
+        f"At the rates of the last line a billion rows take one such process {before:.0f} min before the first step "
+        f"and {epoch:.0f} min per epoch; 16 processes that each reach 0.8 of its rate, {epoch / 16 / 0.8:.1f} min."
     )
     title = (
         f"Largest memory of the process, torch included, and time per row; one epoch, batch {BATCH:,}, medians of "

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck, gradgradcheck
 
 from deepfls.functional import interval_log_firing, log_firing, type_reduced_set, weighted_average
-from deepfls.functional._compiled import LOG_FLOOR, exponentials, largest, over_rows
+from deepfls.functional._compiled import LOG_FLOOR, exponentials, largest, over_rows, product_over_rows
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.nn.constraints import OrderedPair, Positive, UnitInterval
 
@@ -36,6 +36,15 @@ def test_largest_is_the_maximum_of_a_row_from_a_place_on(row: list[float], data:
     start = data.draw(st.integers(0, len(row) - 1))
     rows = np.array([[np.inf] * len(row), row, [np.inf] * len(row)])
     assert largest(rows, 1, start) == max(row[start:])
+
+
+@pytest.mark.parametrize(("n_left", "n_right"), [(3, 5), (200, 9), (9, 200), (181, 181)])
+def test_the_product_over_rows_is_that_of_the_transpose(n_left: int, n_right: int) -> None:
+    random = np.random.default_rng(0)
+    left, right = random.standard_normal((512, n_left)), random.standard_normal((512, n_right))
+    out = np.full((n_left, n_right), np.nan)
+    assert product_over_rows(left, right, out) is out
+    np.testing.assert_allclose(out, left.T @ right, rtol=1e-12, atol=1e-10)
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from deepfls.functional import type_reduced_set, weighted_average
 from deepfls.functional.tracing import array_of
 from deepfls.nn import IT2FLS, T1FLS
-from deepfls.nn.systems import whole_stage
+from deepfls.nn.systems import forward_again, whole_stage
 from deepfls.nn.whole import can_be_whole, raw_parameters
 
 KINDS = ["t1", "h", "s", "hs"]
@@ -196,3 +196,35 @@ def test_gradients_of_many_rows_on_two_threads_equal_those_on_one(kind: str) -> 
         torch.set_num_threads(before)
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+class Doubled(T1FLS):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2.0 * super().forward(x)
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        new_system("t1", n_outputs=2),
+        new_system("hs"),
+        new_system("h", dtype=torch.float32),
+        new_system("s", type_reduction="nt"),
+        new_system("hs", type_reduction="bmm"),
+        Doubled(3, n_rules=4, dtype=torch.float64),
+    ],
+    ids=["t1", "hs", "h in float32", "nt", "bmm", "a system of one's own"],
+)
+def test_forward_again_is_forward_for_batches_of_any_size(system: T1FLS | IT2FLS) -> None:
+    forward = forward_again(system)
+    for n_rows in (20, 7, 20, 1):
+        x = rows(n_rows).to(system.centers.dtype)
+        found = forward(x)
+        assert not found.requires_grad
+        assert torch.equal(found, system(x).detach())
+
+
+def test_forward_again_calls_hooks() -> None:
+    system = new_system("t1")
+    system.register_forward_hook(lambda module, inputs, output: output + 1.0)
+    assert torch.equal(forward_again(system)(rows()), system(rows()).detach())

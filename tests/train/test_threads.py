@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
-from concurrent.futures import Future
 from typing import Any
 
 import pytest
 import torch
 
 from deepfls.functional.losses import SetLoss, l2
+from deepfls.train import gradients as gradients_module
 from deepfls.train import threads
 from deepfls.train.config import TrainConfig
 from deepfls.train.gradients import ByKernels, gradients_of
 from deepfls.train.loop import train
 from deepfls.train.rows import Rows
-from deepfls.train.threads import side_by_side
+from deepfls.train.threads import OneTorchThread, side_by_side
 from loop_cases import new_system, wave
 
 
 @pytest.fixture
-def three_threads() -> Iterator[None]:
+def three_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Three threads, for any number of rows."""
+    monkeypatch.setattr(threads, "_THREADED_WORK", 0)
+    monkeypatch.setattr(gradients_module, "_ROWS_OF_A_PART", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(3)
     yield
@@ -63,30 +70,42 @@ def _torch_threads_of_a_new_thread() -> int:
     return found[0]
 
 
+class Watch:
+    """Notes how many threads torch has during a run."""
+
+    def __init__(self) -> None:
+        self.seen: set[int] = set()
+
+    def compiled(self, seconds: float) -> None: ...
+
+    def step(self, n_rows: int) -> None:
+        self.seen |= {torch.get_num_threads(), _torch_threads_of_a_new_thread()}
+
+    def epoch(self, row: dict[str, float]) -> None: ...
+
+
 @pytest.mark.usefixtures("three_threads")
-def test_training_on_threads_leaves_the_settings_of_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_THREADED_WORK", 0)
-    threads._workers.cache_clear()  # workers that begin during the run
-    during: list[int] = []
-
-    class Watch:
-        def compiled(self, seconds: float) -> None: ...
-
-        def step(self, n_rows: int) -> None:
-            during.append(torch.get_num_threads())
-
-        def epoch(self, row: dict[str, float]) -> None: ...
-
+def test_training_on_threads_leaves_the_settings_of_all_threads() -> None:
+    threads._workers.cache_clear()  # workers that begin in this run
+    watch = Watch()
     generator = torch.Generator().manual_seed(0)
-    train(new_system(), wave(), TrainConfig(epochs=2, batch_size=20), generator=generator, progress=Watch())
-    assert set(during) == {3}
+    train(new_system(), wave(), TrainConfig(epochs=2, batch_size=20), generator=generator, progress=watch)
+    assert watch.seen == {3}
     assert torch.get_num_threads() == 3
     assert _torch_threads_of_a_new_thread() == 3
 
 
 @pytest.mark.usefixtures("three_threads")
-def test_training_on_threads_is_the_same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(threads, "_THREADED_WORK", 0)
+def test_every_part_has_one_thread_of_torch() -> None:
+    seen: list[int] = []
+    with OneTorchThread(3):
+        side_by_side(lambda number: seen.append(torch.get_num_threads()), 3)
+    assert seen == [1, 1, 1]
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_training_on_threads_is_the_same_every_time() -> None:
     ends = []
     for _ in range(2):
         system = new_system("it2")
@@ -95,26 +114,38 @@ def test_training_on_threads_is_the_same_every_time(monkeypatch: pytest.MonkeyPa
     assert torch.equal(*ends)
 
 
-def test_an_error_of_another_thread_is_raised() -> None:
-    met = threading.Barrier(2, timeout=30)
+def test_all_numbers_are_called_at_the_same_time_however_many() -> None:
+    n_tasks = 2 * (os.cpu_count() or 1) + 40
+    met = threading.Barrier(n_tasks, timeout=60)
+    side_by_side(lambda number: met.wait() and None, n_tasks)
+
+
+def test_an_error_is_raised_when_all_parts_have_ended() -> None:
+    ended: list[int] = []
 
     def fail(number: int) -> None:
-        met.wait()  # both threads have begun, so that each has one of the two
-        if threading.current_thread() is not threading.main_thread():
+        if number == 1:
             raise ValueError("of another thread")
+        time.sleep(0.05)
+        ended.append(number)
 
     with pytest.raises(ValueError, match="of another thread"):
-        side_by_side(fail, 2)
+        side_by_side(fail, 3)
+    assert sorted(ended) == [0, 2]
 
 
-def test_all_is_done_where_no_other_thread_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a process forked from one that had workers: they are not there, and what is handed to them waits for ever."""
-
-    class Gone:
-        def submit(self, work: Any) -> Future[None]:
-            return Future()
-
-    monkeypatch.setattr(threads, "_workers", Gone)
-    done: list[int] = []
-    side_by_side(done.append, 4)
-    assert done == [0, 1, 2, 3]
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_has_workers_of_its_own() -> None:
+    source = (
+        "import os, torch\n"
+        "from deepfls.train.threads import side_by_side\n"
+        "done = []\n"
+        "side_by_side(done.append, 3)\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    side_by_side(done.append, 3)\n"
+        "    os._exit(len(done))\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["6"], done.stderr

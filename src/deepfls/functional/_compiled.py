@@ -160,7 +160,8 @@ def product(left: Array, right: Array, out: Array, offset: Array | None = None) 
 def product_over_rows(left: Array, right: Array, out: Array) -> Array:
     """``left.T @ right``: the sum over all rows of the products of their numbers, as gradients of weights need it."""
     if left.size * right.shape[1] > _SMALL_PRODUCT and right.shape[1] < left.shape[1]:
-        # With the few columns of a system of few inputs MKL takes up to five times as long as for the transposed product.
+        # With the few columns of a system of few inputs MKL takes up to five times as long as for the transposed product,
+        # also where that would be written to the transposed memory.
         out[:] = torch.mm(torch.from_numpy(right.T), torch.from_numpy(left)).numpy().T
         return out
     return product(left.T, right, out)

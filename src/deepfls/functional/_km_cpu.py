@@ -15,9 +15,10 @@ import numpy as np
 from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, index, largest
 
 _FLOOR = math.exp(LOG_FLOOR)
-# Rules without weight fill a row of scratch up to whole vectors: what is left over would be done one by one. Up to this
-# many rules, where the longest loop is not vectorised, they would only be more of them.
-_VECTOR, _UNPADDED = 4, 12
+# Rows of scratch are filled up to a multiple of this with rules of no weight: what is left over would be done one by one.
+_VECTOR = 4
+# Up to so many rules the longest loop is not vectorised, and rules of no weight would only be more work.
+_UNPADDED = 12
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
 
@@ -76,11 +77,11 @@ def _start(consequents, output, first, n_rows, up, y, left, right):
         numerator = 0.0
         denominator = 0.0
         for p in range(n_rules):
-            i = index(row * width, p)
+            place = index(row * width, p)
             value = np.float64(consequents[at, p, output])
-            y[i] = value
-            numerator += up[i] * value
-            denominator += up[i]
+            y[place] = value
+            numerator += up[place] * value
+            denominator += up[place]
         left[row] = numerator / denominator
         right[row] = left[row]
 
@@ -95,11 +96,11 @@ def _residuals(y, low, up, start, width, left, right):
     left_sum = 0.0
     right_residual = 0.0
     right_sum = 0.0
-    for i in range(width):
-        p = index(start, i)
-        value = y[p]
-        f_low = low[p]
-        f_up = up[p]
+    for p in range(width):
+        place = index(start, p)
+        value = y[place]
+        f_low = low[place]
+        f_up = up[place]
         left_weight = f_up if value < left else f_low
         right_weight = f_up if value > right else f_low
         left_residual += left_weight * (value - left)
@@ -145,7 +146,7 @@ def _sweep(y, low, up, n_rows, n_rules, left, right, moving):
 
 @compiled
 def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
-    """Fill the ends (batch, outputs) from (log-)firing, see above, and consequents (batch, rules, outputs).
+    """Fill the ends (batch, outputs) from (log-)firing, as _load_firing takes it, and consequents (batch, rules, outputs).
 
     The logarithms of the ratios are (rules,), or (0,) where there are none.
     """
@@ -173,9 +174,9 @@ def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
 
 
 @compiled
-def _row_gradients(y, low, up, start, logs, ends, tolerance, grads, to_lower, to_upper, add):
-    """Replace the consequents y of one row and output by their gradients, and fill those of the firing or add to them."""
-    width = y.shape[0]
+def _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, to_lower, to_upper, add):
+    """Replace the consequents of one row and output by their gradients, and fill those of the firing or add to them."""
+    width = row_y.shape[0]
     y_left, y_right = ends
     grad_left, grad_right = grads
     # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there is, and
@@ -184,20 +185,20 @@ def _row_gradients(y, low, up, start, logs, ends, tolerance, grads, to_lower, to
     right = y_right - tolerance
     left_sum = 0.0
     right_sum = 0.0
-    for i in range(width):
-        p = index(start, i)
-        value = y[i]
-        f_low = low[p]
-        f_up = up[p]
+    for p in range(width):
+        place = index(start, p)
+        value = row_y[p]
+        f_low = low[place]
+        f_up = up[place]
         left_sum += f_up if value <= left else f_low
         right_sum += f_up if value >= right else f_low
     left_scale = 1.0 / left_sum
     right_scale = 1.0 / right_sum
-    for i in range(width):
-        p = index(start, i)
-        value = y[i]
-        f_low = low[p]
-        f_up = up[p]
+    for p in range(width):
+        place = index(start, p)
+        value = row_y[p]
+        f_low = low[place]
+        f_up = up[place]
         left_up = value <= left
         right_up = value >= right
         left_share = left_scale * (f_up if left_up else f_low)
@@ -206,9 +207,9 @@ def _row_gradients(y, low, up, start, logs, ends, tolerance, grads, to_lower, to
         by_right = grad_right * (value - y_right) * (right_share if logs else right_scale)
         by_upper = (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
         by_lower = (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
-        to_upper[i] = by_upper + (to_upper[i] if add else 0.0)
-        to_lower[i] = by_lower + (to_lower[i] if add else 0.0)
-        y[i] = grad_left * left_share + grad_right * right_share
+        to_upper[p] = by_upper + (to_upper[p] if add else 0.0)
+        to_lower[p] = by_lower + (to_lower[p] if add else 0.0)
+        row_y[p] = grad_left * left_share + grad_right * right_share
 
 
 @compiled
@@ -237,7 +238,7 @@ def end_point_gradients(
     low = np.zeros(block * width)
     up = np.zeros(block * width)
     bits = np.empty(block * width, np.int64)
-    y = np.empty(width)
+    row_y = np.empty(width)
     ratios = np.exp(log_ratios)
     to_lower = np.empty(width)
     to_upper = np.empty(width)
@@ -250,16 +251,16 @@ def end_point_gradients(
                 magnitude = 0.0
                 for p in range(n_rules):
                     value = np.float64(consequents[at, p, output])
-                    y[p] = value
+                    row_y[p] = value
                     magnitude += abs(value)
                 for p in range(n_rules, width):
-                    y[p] = 0.0
+                    row_y[p] = 0.0
                 tolerance = _TOLERANCE * magnitude
                 ends = (y_left[at, output], y_right[at, output])
                 grads = (grad_left[at, output], grad_right[at, output])
-                _row_gradients(y, low, up, row * width, logs, ends, tolerance, grads, to_lower, to_upper, output > 0)
+                _row_gradients(row_y, low, up, row * width, logs, ends, tolerance, grads, to_lower, to_upper, output > 0)
                 for p in range(n_rules):
-                    grad_consequents[at, p, output] = y[p]
+                    grad_consequents[at, p, output] = row_y[p]
             if shared:
                 for p in range(n_rules):
                     grad_firing[at, p] = to_lower[p] + to_upper[p]

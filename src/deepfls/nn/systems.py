@@ -324,10 +324,10 @@ def whole_stage(system: T1FLS | IT2FLS) -> Whole | None:
 
 
 def forward_again(system: T1FLS | IT2FLS) -> Callable[[Tensor], Tensor]:
-    """The output of a system as it is now, without gradients, for one thread that asks for many batches.
+    """The output of a system without gradients, for one thread that asks for many batches.
 
-    What a call returns lasts until the next one: the intermediate results lie in the same memory again, where that is a
-    stage. Fresh memory for each batch costs as much as a quarter of the work.
+    Parameters that are replaced and hooks that are added later are not seen. A result may lie in memory that the next call
+    uses again: fresh memory for all that is computed on the way costs as much as a quarter of the work.
     """
     stage = whole_stage(system)
     if stage is None:

@@ -20,6 +20,8 @@ from deepfls.train.rows import Rows
 from deepfls.train.threads import OneTorchThread, side_by_side
 
 LossFunction = Callable[..., Tensor]
+# What a stage does for the parameters alone, it does in every part: that is little beside so many rows.
+_ROWS_OF_A_PART = 128
 # A loss, and the gradients of raw_parameters.
 Part = tuple[Any, Sequence[Array | None]]
 
@@ -128,9 +130,10 @@ class ByKernels:
         n_threads = torch.get_num_threads()
         while len(self._stages) < n_threads:
             stage = whole_stage(self._system)
-            assert stage is not None  # the first one was there
+            if stage is None:  # someone began to watch since the first one was made
+                break
             self._stages.append(stage)
-        return OneTorchThread(n_threads) if n_threads > 1 else nullcontext()
+        return OneTorchThread(n_threads) if len(self._stages) > 1 else nullcontext()
 
     def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
         check_batch(rows.x, self._parameters[0].shape[1], self._parameters[0])
@@ -139,12 +142,13 @@ class ByKernels:
         return self._by_autograd(rows, share) if loss is None else loss
 
     def _backward(self, rows: Rows, share: float) -> Tensor | None:
-        values, stages = self._current_values(), self._stages
-        if len(stages) == 1 or len(rows) < len(stages):
-            with quietly():
-                parts = [self._part(stages[0], rows, share, values)]
+        values = self._current_values()
+        n_parts = min(len(self._stages), len(rows) // _ROWS_OF_A_PART)
+        if n_parts > 1:
+            parts = self._parts(n_parts, rows, share, values)
         else:
-            parts = self._parts(rows, share, values)
+            with quietly():
+                parts = [self._part(self._stages[0], rows, share, values)]
         whole = [part for part in parts if part is not None]
         if len(whole) < len(parts):
             return None
@@ -157,17 +161,17 @@ class ByKernels:
         self._leave(found)
         return torch.from_numpy(np.asarray(loss))
 
-    def _parts(self, rows: Rows, share: float, values: list[Array | None]) -> list[Part | None]:
-        """The parts of the rows, as many as there are stages."""
-        bounds = np.linspace(0, len(rows), len(self._stages) + 1, dtype=int).tolist()
-        parts: list[Part | None] = [None] * len(self._stages)
+    def _parts(self, n_parts: int, rows: Rows, share: float, values: list[Array | None]) -> list[Part | None]:
+        """The parts of the rows, each by a stage of its own."""
+        bounds = np.linspace(0, len(rows), n_parts + 1, dtype=int).tolist()
+        parts: list[Part | None] = [None] * n_parts
 
         def fill(number: int) -> None:
             own = rows.between(bounds[number], bounds[number + 1])
             with quietly():  # NumPy's warnings are a matter of the thread
                 parts[number] = self._part(self._stages[number], own, share * len(own) / len(rows), values)
 
-        side_by_side(fill, len(parts))
+        side_by_side(fill, n_parts)
         return parts
 
     def _part(self, stage: Whole, rows: Rows, share: float, values: list[Array | None]) -> Part | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
+import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import torch
 
@@ -41,7 +43,11 @@ def each_in_threads(function: Callable[[int], None], numbers: range) -> None:
 
 
 class OneTorchThread:
-    """A context, to be entered as often as needed, in which torch has one thread: others are used :func:`side_by_side`."""
+    """A context, to be entered for every step, in which torch has one thread: the step has its own, :func:`side_by_side`.
+
+    Any small operation of torch's on several threads, such as those of an optimiser, would leave idle threads behind that
+    spin for milliseconds on the cores that the next step wants.
+    """
 
     def __init__(self, before: int) -> None:
         self._before = before
@@ -54,26 +60,29 @@ class OneTorchThread:
 
 
 @functools.cache
-def _workers() -> ThreadPoolExecutor:
-    # Torch's setting belongs to a thread, but threads that begin later take over the last one anybody made. Whoever enters
-    # OneTorchThread puts that right on leaving.
-    return ThreadPoolExecutor(thread_name_prefix="deepfls-step", initializer=torch.set_num_threads, initargs=(1,))
+def _workers(n_threads: int) -> ThreadPoolExecutor:
+    pool = ThreadPoolExecutor(n_threads, "deepfls-step", initializer=torch.set_num_threads, initargs=(1,))
+    started = threading.Barrier(n_threads + 1)
+    for _ in range(n_threads):
+        pool.submit(started.wait)
+    started.wait()  # none begins later, and sets the number that new threads take over when nobody puts it right
+    return pool
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_workers.cache_clear)  # a forked process has no thread but its own
 
 
 def side_by_side(function: Callable[[int], None], n_tasks: int) -> None:
-    """Call a function for every number below ``n_tasks``, on as many threads, this one among them.
+    """Call a function for every number below ``n_tasks``, each on a thread of its own; to be called with one of torch's.
 
-    To be called with one thread of torch's own. Its threads would share every operation, move the numbers from core to core
-    in between, and spin on the core that another thread wants.
+    Threads inside every operation would move the numbers from core to core between one and the next.
     """
-    numbers = iter(range(n_tasks))
-
-    def work() -> None:
-        for number in numbers:
-            function(number)
-
-    others = [_workers().submit(work) for _ in range(n_tasks - 1)]
-    work()
-    for other in others:
-        if not other.cancel():  # one that has not begun has nothing left to do
-            other.result()
+    pool = _workers(n_tasks)
+    calls = [pool.submit(function, number) for number in range(n_tasks)]
+    try:
+        wait(calls)
+    finally:
+        wait(calls)  # on Ctrl-C: nothing goes on in the memory of a run that has ended
+    for call in calls:
+        call.result()
