@@ -49,6 +49,8 @@ SCALINGS = ("standard", "none")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 # Rows that pass through a system at a time in predictions.
 _PREDICTION_CHUNK = 8_192
+# Rows, evenly spaced, from which the shares of the rules are known well enough.
+_SUMMARY_ROWS = 8_192
 
 
 class FiringStrengths(NamedTuple):
@@ -294,7 +296,7 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
     def _summarize(self, x: Array) -> None:
         """Keep what rules, plots and exports need to know about the data: ranges, and how much every rule fires."""
         self.input_range_ = np.stack([x.min(axis=0), x.max(axis=0)])
-        sample = x[:: -(-len(x) // _PREDICTION_CHUNK)]
+        sample = x[:: -(-len(x) // _SUMMARY_ROWS)]
         with torch.no_grad():
             firing = self.system_.firing(torch.from_numpy(self.x_scaling_.apply(sample)).to(self.system_.centers.device))
         weight = firing.lower + firing.upper if isinstance(firing, tuple) else firing

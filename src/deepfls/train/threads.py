@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 import torch
 
 # Multiply-adds of the matrix products in one step of work from which a second thread pays for itself.
-_THREADED_WORK = 8_000_000
+_THREADED_WORK = 16_000_000
 
 
 @contextlib.contextmanager
