@@ -116,8 +116,14 @@ def test_training_on_threads_is_the_same_every_time() -> None:
 
 def test_all_numbers_are_called_at_the_same_time_however_many() -> None:
     n_tasks = 2 * (os.cpu_count() or 1) + 40
-    met = threading.Barrier(n_tasks, timeout=60)
-    side_by_side(lambda number: met.wait() and None, n_tasks)
+    met, passed = threading.Barrier(n_tasks, timeout=60), []
+
+    def meet(number: int) -> None:
+        met.wait()  # breaks unless all are here at once
+        passed.append(number)
+
+    side_by_side(meet, n_tasks)
+    assert sorted(passed) == list(range(n_tasks))
 
 
 def test_an_error_is_raised_when_all_parts_have_ended() -> None:
