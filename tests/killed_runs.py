@@ -44,6 +44,21 @@ def reached(folder: Path) -> int:
     return max((int(file.stem.split("-")[1]) for file in folder.glob("step-*.safetensors")), default=-1)
 
 
+def killed(child: int, folder: Path, step: int, seconds: float) -> int:
+    """Kill a run so long after its checkpoint of some step; its exit code, which is another one if it was done before.
+
+    By steps and not by the clock alone: what a run does before its first step takes longer than all of them.
+    """
+    while reached(folder) < step:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.0002)
+    time.sleep(seconds)
+    os.kill(child, signal.SIGKILL)
+    return ended(child)
+
+
 def main(rows: str, folder: Path, n_kills: int) -> None:
     chance = random.Random(0)
     # Everything that is imported late, imported before the forks: a fit of two rows does it.
@@ -56,6 +71,7 @@ def main(rows: str, folder: Path, n_kills: int) -> None:
     began = time.perf_counter()
     assert ended(started(rows, folder / "whole")) == 0
     length = time.perf_counter() - began
+    last = reached(folder / "whole")
     expected = {name: value.tobytes() for name, value in system_arrays(load(folder / "whole" / "model.fls")).items()}
     kills: list[int] = []
     steps, different = [], []
@@ -63,10 +79,10 @@ def main(rows: str, folder: Path, n_kills: int) -> None:
     while len(kills) < n_kills and trial < 20 * n_kills:
         run = folder / f"run-{trial}"
         for _ in range(3):
-            child = started(rows, run)
-            time.sleep(chance.uniform(0.0, length))
-            os.kill(child, signal.SIGKILL)
-            code = ended(child)
+            # In every third run, and where a run was beyond its step before, at any moment.
+            step = chance.choice([-1, chance.randrange(last), chance.randrange(last)])
+            seconds = chance.uniform(0.0, length if reached(run) >= step else 0.002)
+            code = killed(started(rows, run), run, step, seconds)
             if code == -signal.SIGKILL:  # else it was done before
                 kills.append(code)
                 steps.append(reached(run))
