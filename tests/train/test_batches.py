@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
@@ -178,13 +179,38 @@ def test_weights_are_scaled_to_mean_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", [0, 2, 5])
-def test_memory_batches_go_on_from_any_step(step: int) -> None:
-    rows = Rows(torch.arange(23.0).reshape(-1, 1), torch.zeros(23, 1))
-    batches = MemoryBatches(rows, 5)
-    whole = [b.rows.x for b in batches.epoch(torch.Generator().manual_seed(0), 0)]
-    rest = [b.rows.x for b in batches.epoch(torch.Generator().manual_seed(0), step)]
-    assert len(whole) == 5
-    assert all(torch.equal(a, b) for a, b in zip(rest, whole[step:], strict=True))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> None:
+    values = torch.arange(23.0, dtype=dtype)
+    batches = MemoryBatches(Rows(values[:, None], -values[:, None], 2.0 * values), 5)
+
+    def epoch(first_step: int) -> list[Tensor]:
+        # Copies: a batch lies where the next one will.
+        found = []
+        for batch in batches.epoch(torch.Generator().manual_seed(0), first_step):
+            x, target, weight = batch.rows.tensors
+            assert len(x) == batch.n_rows
+            assert torch.equal(target, -x)
+            assert torch.equal(weight, 2.0 * x[:, 0])
+            found.append(x[:, 0].clone())
+        return found
+
+    whole = epoch(0)
+    assert [len(x) for x in whole] == [5, 5, 5, 5, 3]
+    assert torch.equal(torch.cat(whole).sort().values, values)
+    assert all(torch.equal(a, b) for a, b in zip(epoch(step), whole[step:], strict=True))
+
+
+def test_memory_batches_leave_out_a_smaller_last_one() -> None:
+    batches = MemoryBatches(Rows(torch.zeros(23, 1), torch.zeros(23, 1)), 5, drop_last=True)
+    assert (batches.n_rows, batches.n_steps) == (20, 4)
+    assert [b.n_rows for b in batches.epoch(torch.Generator(), 0)] == [5, 5, 5, 5]
+
+
+def test_memory_batches_of_columns_of_a_wider_table() -> None:
+    table = torch.arange(60.0).reshape(20, 3)
+    (batch,) = MemoryBatches(Rows(table[:, :2], table[:, 2:]), 20).epoch(torch.Generator(), 0)
+    assert torch.equal(batch.rows.x[:, 1:] + 1.0, batch.rows.target)
 
 
 def test_row_group_that_loses_rows_while_in_use_is_told(source: ParquetSource) -> None:

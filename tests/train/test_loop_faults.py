@@ -110,6 +110,16 @@ def test_divergence_ends_with_the_last_finite_parameters(kind: str) -> None:
     assert_equal(copies(system), before)
 
 
+def test_divergence_of_the_only_trained_parameter_puts_it_back() -> None:
+    system = new_system()
+    system.requires_grad_(False)
+    system.consequents.raw_intercepts.requires_grad_()
+    before = copies(system)
+    with pytest.warns(UserWarning, match="^Training left the finite numbers"):
+        run(system, epochs=50, loss=lambda y, t: not_a_number(y - t))
+    assert_equal(copies(system), before)
+
+
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_divergence_is_told_when_no_epoch_was_good(epochs: int) -> None:
     with pytest.warns(UserWarning, match="^Training left the finite numbers") as caught:

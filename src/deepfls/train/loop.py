@@ -140,11 +140,11 @@ def _end_epoch(
     rate = config.rate((run.epoch + 1) * len(run.losses) - 1, config.epochs * len(run.losses)) * run.slowdown
     run.epoch += 1
     run.step = 0
-    row = {"epoch": float(run.epoch), "loss": float(run.losses.sum() / n_rows) if len(run.losses) else float("nan")}
+    row = {"epoch": float(run.epoch), "loss": run.loss_sum / n_rows if len(run.losses) else float("nan")}
     if validation is not None:
         row["validation_loss"] = _evaluate(system, loss_function, validation, group)
     row |= {"learning_rate": rate, "seconds": run.seconds}
-    if not run.keeper.offer(row.get("validation_loss"), run.losses):
+    if not run.keeper.offer(row.get("validation_loss"), run.last_loss):
         # Left the finite numbers: back to the last good epoch, slower, rather than on with NaN.
         run.slow_down()
         if run.keeper.retreats > _MAX_RETREATS:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,20 +22,15 @@ class Rows:
     def __len__(self) -> int:
         return len(self.x)
 
-    def taken(self, order: Tensor) -> Rows:
-        """The samples at the places ``order``, in that order."""
-        return Rows(self.x[order], self.target[order], None if self.weight is None else self.weight[order])
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Those that there are, in the order of the fields."""
+        return [tensor for tensor in (self.x, self.target, self.weight) if tensor is not None]
 
     def between(self, first: int, end: int) -> Rows:
         """The samples from place ``first`` to before ``end``, without a copy."""
         weight = None if self.weight is None else self.weight[first:end]
         return Rows(self.x[first:end], self.target[first:end], weight)
-
-    def split(self, size: int) -> list[Rows]:
-        """Pieces of ``size`` samples, the last one what is left, cut by one operation on each tensor."""
-        xs, targets = self.x.split(size), self.target.split(size)
-        weights = [None] * len(xs) if self.weight is None else self.weight.split(size)
-        return [Rows(*piece) for piece in zip(xs, targets, weights, strict=True)]
 
 
 class Batch(NamedTuple):
@@ -64,11 +60,16 @@ class Batches(Protocol):
         """About how many rows of a batch this process has at most."""
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        """The batches of an epoch from ``first_step`` on; draws from the generator the same whatever that is."""
+        """The batches of an epoch from ``first_step`` on; draws from the generator the same whatever that is.
+
+        A batch may lie in memory that the next one uses again.
+        """
 
 
 class MemoryBatches:
-    """Pieces of the shuffled rows.
+    """Pieces of the shuffled rows, one after the other in the same memory.
+
+    All rows at once in their order would be a second copy of the data, in fresh memory, which costs more than the copying.
 
     Parameters
     ----------
@@ -79,12 +80,32 @@ class MemoryBatches:
     """
 
     def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
-        self._rows = rows
-        self.largest = min(batch_size, len(rows))
-        self.n_steps = len(rows) // self.largest if drop_last else -(-len(rows) // self.largest)
-        self.n_rows = self.n_steps * self.largest if drop_last else len(rows)
+        self._n = len(rows)
+        self.largest = min(batch_size, self._n)
+        self.n_steps = self._n // self.largest if drop_last else -(-self._n // self.largest)
+        self.n_rows = self.n_steps * self.largest if drop_last else self._n
+        # The gathering of NumPy asks for contiguous memory, and would make a copy of it every time.
+        sources = [tensor.contiguous() for tensor in rows.tensors]
+        rooms = [tensor.new_empty((self.largest, *tensor.shape[1:])) for tensor in sources]
+        self._device, self._batch = rows.x.device, Rows(*rooms)
+        # On a small batch an operation of torch takes several times as long as one of NumPy.
+        self._in_numpy = all(t.is_cpu and t.dtype in (torch.float32, torch.float64) for t in sources)
+        self._pairs: list[tuple[Any, Any]] = list(zip(sources, rooms, strict=True))
+        if self._in_numpy:
+            self._pairs = [(source.numpy(), room.numpy()) for source, room in self._pairs]
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        order = torch.randperm(len(self._rows), generator=generator).to(self._rows.x.device)
-        for rows in self._rows.taken(order).split(self.largest)[first_step : self.n_steps]:
-            yield Batch(rows, len(rows))
+        order = torch.randperm(self._n, generator=generator)
+        places: Any = order.numpy() if self._in_numpy else order.to(self._device)
+        for first in range(first_step * self.largest, self.n_rows, self.largest):
+            n_rows = min(self.largest, self.n_rows - first)
+            self._gather(places[first : first + n_rows])
+            yield Batch(self._batch if n_rows == self.largest else self._batch.between(0, n_rows), n_rows)
+
+    def _gather(self, places: Any) -> None:
+        """Copy the rows at some places to the beginning of the room for a batch."""
+        for source, room in self._pairs:
+            if self._in_numpy:
+                np.take(source, places, axis=0, out=room[: len(places)], mode="clip")  # the other modes copy twice
+            else:
+                torch.index_select(source, 0, places, out=room[: len(places)])

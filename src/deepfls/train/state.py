@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._utils import _flatten_dense_tensors
 
 from deepfls.train.adam import RepeatedAdam
 from deepfls.train.config import TrainConfig
@@ -27,7 +28,7 @@ class TrainResult:
 
 def _is_finite(flat: Tensor) -> bool:
     """Whether all numbers are: the largest magnitude is NaN where one of them is. A third of the time of ``isfinite``."""
-    return math.isfinite(torch.linalg.vector_norm(flat, math.inf))
+    return math.isfinite(flat.abs().max())
 
 
 class Keeper:
@@ -56,21 +57,24 @@ class Keeper:
     def best(self, copies: list[Tensor]) -> None:
         self._best = torch.cat([copy.reshape(-1) for copy in copies])
 
-    def _together(self, *others: Tensor) -> Tensor:
-        return torch.cat([t.detach().reshape(-1) for t in (*self.parameters, *others)])
+    @torch.no_grad()
+    def _together(self) -> Tensor:
+        # In one operation what detach, reshape and cat would do in thirteen, of a system of six parameters.
+        flat = _flatten_dense_tensors(self.parameters)
+        return flat.clone() if len(self.parameters) == 1 else flat  # one alone is given back as it is
 
     def _apart(self, flat: Tensor) -> list[Tensor]:
         parts = flat.split([p.numel() for p in self.parameters])
         return [part.view_as(p).clone() for part, p in zip(parts, self.parameters, strict=True)]
 
-    def offer(self, validation_loss: float | None, losses: Tensor) -> bool:
+    def offer(self, validation_loss: float | None, last_loss: float) -> bool:
         """Take in the parameters after an epoch, or put the last good ones back and say False."""
-        now = self._together(losses[-1:])
-        if not _is_finite(now):
+        now = self._together()
+        if not (math.isfinite(last_loss) and _is_finite(now)):
             self.retreats += 1
             self.put(self.last)
             return False
-        self._last = now[: len(self._last)]
+        self._last = now
         if validation_loss is not None:
             if validation_loss < self.best_loss:
                 self._best, self.best_loss, self.stale = self._last, validation_loss, 0
@@ -128,9 +132,20 @@ class Run:
         """Time spent in training, earlier sittings included."""
         return self._earlier + time.perf_counter() - self._began
 
+    @property
+    def loss_sum(self) -> float:
+        """Of the steps of this epoch, each counted by its rows."""
+        return float((self.losses if self._loss_values is None else self._loss_values).sum())
+
     def begin_epoch(self) -> None:
         if self.step == 0:
             self.epoch_generator = self.generator.get_state()
+
+    @property
+    def last_loss(self) -> float:
+        """Of the last step of this epoch, times its rows; 0 where there are none."""
+        losses = self.losses if self._loss_values is None else self._loss_values
+        return float(losses[-1]) if len(losses) else 0.0
 
     def record(self, loss: Tensor, n_rows: int) -> None:
         """Keep the mean loss of a step, times its rows, without waiting for a device to compute it."""
