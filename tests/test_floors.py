@@ -38,6 +38,8 @@ ORDER = [
     "nn.constraints",
     "nn.antecedents",
     "nn.consequents",
+    "nn._weights_cpu",
+    "nn.weights",
     "nn.whole",
     "nn.systems",
     "nn",

@@ -13,7 +13,7 @@ from deepfls.functional import type_reduced_set, weighted_average
 from deepfls.functional.tracing import array_of
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.nn.systems import forward_again, whole_stage
-from deepfls.nn.whole import can_be_whole, raw_parameters
+from deepfls.nn.whole import Whole, can_be_whole, raw_parameters
 
 KINDS = ["t1", "h", "s", "hs"]
 SETTINGS = list(itertools.product(KINDS, ["ordered", "paper"], ["product", "htsk"], [0, 1], [1, 2]))
@@ -37,9 +37,13 @@ def of_parts(system: T1FLS | IT2FLS, x: Tensor) -> Tensor:
     return 0.5 * sum(type_reduced_set(*system.antecedents(x), consequents), torch.zeros(()))
 
 
+@pytest.mark.parametrize("n_rules", [4, 17])  # with rows of scratch as they are, and filled up
 @pytest.mark.parametrize(("kind", "parameterization", "tnorm", "order", "n_outputs"), SETTINGS)
-def test_whole_equals_its_parts(kind: str, parameterization: str, tnorm: str, order: int, n_outputs: int) -> None:
-    system = new_system(kind, parameterization=parameterization, tnorm=tnorm, order=order, n_outputs=n_outputs)
+def test_whole_equals_its_parts(
+    kind: str, parameterization: str, tnorm: str, order: int, n_outputs: int, n_rules: int
+) -> None:
+    options = {"parameterization": parameterization, "tnorm": tnorm, "order": order, "n_rules": n_rules}
+    system = new_system(kind, n_outputs=n_outputs, **options)
     x = rows().requires_grad_()
     assert can_be_whole(system.antecedents, system.consequents, x)
     weights = torch.linspace(-1.0, 1.0, 20 * n_outputs, dtype=torch.float64).view(20, n_outputs)
@@ -116,6 +120,24 @@ def test_a_part_of_another_class_is_used() -> None:
 @pytest.mark.parametrize("reduction", ["nt", "bmm", "sm"])
 def test_other_reductions_have_no_whole_stage(reduction: str) -> None:
     assert whole_stage(new_system("hs", type_reduction=reduction)) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("n_rules", "n_outputs"), [(4, 1), (4, 2), (17, 1), (17, 2)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_in_place_of_what_they_are_of_are_the_same(
+    kind: str, n_rules: int, n_outputs: int, dtype: torch.dtype
+) -> None:
+    system = new_system(kind, n_rules=n_rules, n_outputs=n_outputs, dtype=dtype)
+    x = array_of(rows().to(dtype))
+    values = [None if p is None else array_of(p) for p in raw_parameters(system.antecedents, system.consequents)]
+    found = []
+    for in_place in (False, True):
+        stage = Whole(system.antecedents, "auto", in_place=in_place)
+        grads = [np.full_like(output, 0.5) for output in stage.forward(x, *values)]
+        found.append(stage.backward(grads, (True,)))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("kind", KINDS)

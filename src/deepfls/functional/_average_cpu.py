@@ -48,7 +48,10 @@ def averages(log_firing, consequents, y):
 
 @compiled
 def average_gradients(log_firing, consequents, y, grad_y, grad_log_firing, grad_consequents):
-    """Fill the two gradients: with the shares s, dy/dy_p = s_p and dy/dlog f_p = s_p (y_p - y)."""
+    """Fill the two gradients: with the shares s, dy/dy_p = s_p and dy/dlog f_p = s_p (y_p - y).
+
+    They may be the arrays they are gradients of: no loop reads one of those and writes one.
+    """
     batch, n_rules, n_outputs = consequents.shape
     block = max(1, BLOCK // n_rules)
     firing = np.empty((block, n_rules))
@@ -66,6 +69,7 @@ def average_gradients(log_firing, consequents, y, grad_y, grad_log_firing, grad_
                 mean = np.float64(y[at, output])
                 for p in range(n_rules):
                     push[p] += slope * (consequents[at, p, output] - mean)
+                for p in range(n_rules):
                     grad_consequents[at, p, output] = slope * firing[row, p]
             for p in range(n_rules):
                 grad_log_firing[at, p] = firing[row, p] * push[p]

@@ -39,12 +39,12 @@ def expand_rows(x, z, origin):
 
 
 @compiled
-def form_weights(centers, sigmas, log_heights, share, origin, weights):
+def form_weights(centers, sigmas, log_ratios, share, origin, weights):
     """Fill origin (features,) with the middle of the centers, and weights (stacks * rules, 2 features + 1).
 
     Sigmas are (stacks, rules, features); the stacks come one after the other.
-    With w = -½ share / σ² and d = c - origin they are w, -2 w d and Σ w d². Log heights, (rules, features) or with no
-    features at all, add share Σ log h to the last column of the first stack.
+    With w = -½ share / σ² and d = c - origin they are w, -2 w d and Σ w d². To the last column of the first stack a number
+    for each rule is added, (rules,), or none, (0,).
     """
     n_stacks, n_rules, n_features = sigmas.shape
     _fill_origin(centers, origin)
@@ -61,15 +61,14 @@ def form_weights(centers, sigmas, log_heights, share, origin, weights):
                 target[m] = w
                 target[n_features + m] = -2.0 * w * d
                 total += w * d * d
-            if stack == 0:
-                for m in range(log_heights.shape[1]):
-                    total += share * log_heights[p, m]
+            if stack == 0 and log_ratios.shape[0] > 0:
+                total += log_ratios[p]
             target[2 * n_features] = total
 
 
 @compiled
-def form_gradients(centers, sigmas, share, origin, to_weights, grad_centers, grad_sigmas, grad_log_heights):
-    """From the gradient of the weights, fill those of centers, widths and log heights."""
+def form_gradients(centers, sigmas, share, origin, to_weights, grad_centers, grad_sigmas, grad_log_ratios):
+    """From the gradient of the weights, fill those of centers, widths and log ratios."""
     n_stacks, n_rules, n_features = sigmas.shape
     for stack in range(n_stacks):
         for p in range(n_rules):
@@ -86,26 +85,5 @@ def form_gradients(centers, sigmas, share, origin, to_weights, grad_centers, gra
                 by_center = 2.0 * w * (d * by_constant - by_linear)
                 grad_centers[p, m] = by_center if stack == 0 else grad_centers[p, m] + by_center
                 grad_sigmas[stack, p, m] = -2.0 * w * inverse * by_w
-            if stack == 0:
-                for m in range(grad_log_heights.shape[1]):
-                    grad_log_heights[p, m] = share * by_constant
-
-
-@compiled
-def height_ratios(log_heights, share, ratios):
-    """Fill ratios (rules,) with share Σ log h of log heights (rules, features)."""
-    n_rules, n_features = log_heights.shape
-    for p in range(n_rules):
-        total = 0.0
-        for m in range(n_features):
-            total += log_heights[p, m]
-        ratios[p] = share * total
-
-
-@compiled
-def height_ratio_gradients(grad_ratios, share, grad_log_heights):
-    """Fill the gradient of log heights (rules, features) from that of the ratios."""
-    n_rules, n_features = grad_log_heights.shape
-    for p in range(n_rules):
-        for m in range(n_features):
-            grad_log_heights[p, m] = share * grad_ratios[p]
+            if stack == 0 and grad_log_ratios.shape[0] > 0:
+                grad_log_ratios[p] = by_constant

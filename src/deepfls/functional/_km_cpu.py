@@ -15,8 +15,9 @@ import numpy as np
 from deepfls.functional._compiled import BLOCK, LOG_FLOOR, compiled, exponentials, index, largest
 
 _FLOOR = math.exp(LOG_FLOOR)
-# Rows of scratch are filled up to a multiple of this with rules of no weight: what is left over would be done one by one.
-_VECTOR = 4
+# Rows of scratch are filled up with rules of no weight: what a loop leaves over would be done one by one. Sums over rules
+# have loops for fours behind those for more at a time; gradients have no such loops behind those for eights.
+_FOURS, _EIGHTS = 4, 8
 # Up to so many rules the longest loop is not vectorised, and rules of no weight would only be more work.
 _UNPADDED = 12
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
@@ -24,13 +25,13 @@ _TOLERANCE = 4.0 * np.finfo(np.float64).eps
 
 
 @compiled
-def _width(n_rules):
+def _width(n_rules, multiple):
     """Numbers from one row of scratch to the next."""
-    return n_rules if n_rules <= _UNPADDED else (n_rules + _VECTOR - 1) // _VECTOR * _VECTOR
+    return n_rules if n_rules <= _UNPADDED else (n_rules + multiple - 1) // multiple * multiple
 
 
 @compiled
-def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
+def _load_firing(firing, logs, ratios, first, n_rows, width, low, up, bits):
     """Copy the bounds of the firing of some rows to scratch; of logarithms, relative to the largest of each row.
 
     Firing is (batch, 2 rules), lower and upper bounds side by side. Where there are ratios of the two, (rules,), it is the
@@ -39,7 +40,6 @@ def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
     shared = ratios.shape[0] > 0
     n_rules = firing.shape[1] if shared else firing.shape[1] // 2
     upper = firing.shape[1] - n_rules
-    width = _width(n_rules)
     for row in range(n_rows):
         at = first + row
         peak = np.float64(largest(firing, at, upper)) if logs else 0.0
@@ -68,10 +68,9 @@ def _load_firing(firing, logs, ratios, first, n_rows, low, up, bits):
 
 
 @compiled
-def _start(consequents, output, first, n_rows, up, y, left, right):
+def _start(consequents, output, first, n_rows, width, up, y, left, right):
     """Copy the consequents of some rows to scratch, and start both ends at an attainable mean: that by upper bounds."""
     n_rules = consequents.shape[1]
-    width = _width(n_rules)
     for row in range(n_rows):
         at = first + row
         numerator = 0.0
@@ -111,7 +110,7 @@ def _residuals(y, low, up, start, width, left, right):
 
 
 @compiled
-def _sweep(y, low, up, n_rows, n_rules, left, right, moving):
+def _sweep(y, low, up, n_rows, n_rules, width, left, right, moving):
     """Move both ends of some rows from where they start to where they belong, for one output.
 
     An end is the zero of its residual, and a sweep is a step of Newton's method on it. The sweeps start from an attainable
@@ -121,7 +120,6 @@ def _sweep(y, low, up, n_rows, n_rules, left, right, moving):
 
     Rows take their steps in turn: the sweeps of one row wait for each other, and those of its neighbours fill the time.
     """
-    width = _width(n_rules)
     for row in range(n_rows):
         moving[row] = row
     n_moving = n_rows
@@ -151,7 +149,7 @@ def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
     The logarithms of the ratios are (rules,), or (0,) where there are none.
     """
     batch, n_rules, n_outputs = consequents.shape
-    width = _width(n_rules)
+    width = _width(n_rules, _FOURS)
     block = max(1, BLOCK // width)
     low = np.zeros(block * width)
     up = np.zeros(block * width)
@@ -163,10 +161,10 @@ def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
     ratios = np.exp(log_ratios)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(firing, logs, ratios, first, n_rows, low, up, bits)
+        _load_firing(firing, logs, ratios, first, n_rows, width, low, up, bits)
         for output in range(n_outputs):
-            _start(consequents, output, first, n_rows, up, y, left, right)
-            _sweep(y, low, up, n_rows, n_rules, left, right, moving)
+            _start(consequents, output, first, n_rows, width, up, y, left, right)
+            _sweep(y, low, up, n_rows, n_rules, width, left, right, moving)
             for row in range(n_rows):
                 # A set of no width may come out inverted by an ulp.
                 y_left[first + row, output] = min(left[row], right[row])
@@ -174,27 +172,28 @@ def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
 
 
 @compiled
-def _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, to_lower, to_upper, add):
-    """Replace the consequents of one row and output by their gradients, and fill those of the firing or add to them."""
-    width = row_y.shape[0]
-    y_left, y_right = ends
-    grad_left, grad_right = grads
-    # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there is, and
-    # taking it for a rule beyond the end would divide by what is left.
-    left = y_left + tolerance
-    right = y_right - tolerance
+def _scales(row_y, low, up, start, left, right, grads):
+    """The gradient of each end over the sum of the weights chosen at it."""
     left_sum = 0.0
     right_sum = 0.0
-    for p in range(width):
+    for p in range(row_y.shape[0]):
         place = index(start, p)
         value = row_y[p]
         f_low = low[place]
         f_up = up[place]
         left_sum += f_up if value <= left else f_low
         right_sum += f_up if value >= right else f_low
-    left_scale = 1.0 / left_sum
-    right_scale = 1.0 / right_sum
-    for p in range(width):
+    return grads[0] / left_sum, grads[1] / right_sum
+
+
+@compiled
+def _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, add, to_lower, to_upper):
+    """Replace the consequents of one row and output by their gradients, and fill those of the firing or add to them."""
+    y_left, y_right = ends
+    left = y_left + tolerance
+    right = y_right - tolerance
+    left_scale, right_scale = _scales(row_y, low, up, start, left, right, grads)
+    for p in range(row_y.shape[0]):
         place = index(start, p)
         value = row_y[p]
         f_low = low[place]
@@ -203,13 +202,39 @@ def _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, to_lower
         right_up = value >= right
         left_share = left_scale * (f_up if left_up else f_low)
         right_share = right_scale * (f_up if right_up else f_low)
-        by_left = grad_left * (value - y_left) * (left_share if logs else left_scale)
-        by_right = grad_right * (value - y_right) * (right_share if logs else right_scale)
+        by_left = (value - y_left) * (left_share if logs else left_scale)
+        by_right = (value - y_right) * (right_share if logs else right_scale)
         by_upper = (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
         by_lower = (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
         to_upper[p] = by_upper + (to_upper[p] if add else 0.0)
         to_lower[p] = by_lower + (to_lower[p] if add else 0.0)
-        row_y[p] = grad_left * left_share + grad_right * right_share
+        row_y[p] = left_share + right_share
+
+
+@compiled
+def _shared_gradients(row_y, low, up, start, ends, tolerance, grads, add, to_ratios, to_firing):
+    """The same for log-firing whose lower bounds are the upper ones times ratios.
+
+    Both bounds move with the upper ones: nothing is to be told apart, but that lower ones move with the ratios too.
+    """
+    y_left, y_right = ends
+    left = y_left + tolerance
+    right = y_right - tolerance
+    left_scale, right_scale = _scales(row_y, low, up, start, left, right, grads)
+    for p in range(row_y.shape[0]):
+        place = index(start, p)
+        value = row_y[p]
+        f_low = low[place]
+        f_up = up[place]
+        left_up = value <= left
+        right_up = value >= right
+        left_share = left_scale * (f_up if left_up else f_low)
+        right_share = right_scale * (f_up if right_up else f_low)
+        by_left = (value - y_left) * left_share
+        by_right = (value - y_right) * right_share
+        to_firing[p] = by_left + by_right + (to_firing[p] if add else 0.0)
+        to_ratios[p] += (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
+        row_y[p] = left_share + right_share
 
 
 @compiled
@@ -230,21 +255,25 @@ def end_point_gradients(
 
     With the weights w chosen at an end y and their shares s_p = w_p / Σ w: dy/dy_p = s_p, and for the bound in use
     dy/dw_p = (y_p - y) / Σ w, or dy/dlog w_p = s_p (y_p - y), which no small sum of weights can make overflow.
+
+    Those of firing and consequents may be the arrays they are gradients of: no loop reads one of those and writes one.
     """
     batch, n_rules, n_outputs = consequents.shape
     shared = log_ratios.shape[0] > 0
-    width = _width(n_rules)
+    upper = firing.shape[1] - n_rules
+    width = _width(n_rules, _EIGHTS)
     block = max(1, BLOCK // width)
     low = np.zeros(block * width)
     up = np.zeros(block * width)
     bits = np.empty(block * width, np.int64)
     row_y = np.empty(width)
     ratios = np.exp(log_ratios)
+    to_ratios = np.zeros(width)
     to_lower = np.empty(width)
     to_upper = np.empty(width)
     for first in range(0, batch, block):
         n_rows = min(block, batch - first)
-        _load_firing(firing, logs, ratios, first, n_rows, low, up, bits)
+        _load_firing(firing, logs, ratios, first, n_rows, width, low, up, bits)
         for row in range(n_rows):
             at = first + row
             for output in range(n_outputs):
@@ -255,17 +284,22 @@ def end_point_gradients(
                     magnitude += abs(value)
                 for p in range(n_rules, width):
                     row_y[p] = 0.0
+                # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight
+                # there is, and taking it for a rule beyond the end would divide by what is left.
                 tolerance = _TOLERANCE * magnitude
                 ends = (y_left[at, output], y_right[at, output])
                 grads = (grad_left[at, output], grad_right[at, output])
-                _row_gradients(row_y, low, up, row * width, logs, ends, tolerance, grads, to_lower, to_upper, output > 0)
+                start, add = row * width, output > 0
+                if shared:
+                    _shared_gradients(row_y, low, up, start, ends, tolerance, grads, add, to_ratios, to_upper)
+                else:
+                    _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, add, to_lower, to_upper)
                 for p in range(n_rules):
                     grad_consequents[at, p, output] = row_y[p]
-            if shared:
-                for p in range(n_rules):
-                    grad_firing[at, p] = to_lower[p] + to_upper[p]
-                    grad_log_ratios[p] += to_lower[p]
-            else:
+            for p in range(n_rules):
+                grad_firing[at, index(upper, p)] = to_upper[p]
+            if not shared:
                 for p in range(n_rules):
                     grad_firing[at, p] = to_lower[p]
-                    grad_firing[at, index(n_rules, p)] = to_upper[p]
+    for p in range(grad_log_ratios.shape[0]):
+        grad_log_ratios[p] += to_ratios[p]

@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks import check_enumerable, check_firing_values, check_option, check_rule_tensors
-from deepfls.functional.firing import IntervalFiring, relative_interval_firing
+from deepfls.functional.firing import NO_RATIOS, IntervalFiring, relative_interval_firing
 from deepfls.functional.tracing import Array, can_use_kernels, is_traced, staged
 
 MAX_ENUMERATED_RULES = 20
@@ -137,20 +137,32 @@ class EndPoints:
 
     Its inputs are the firing (batch, 2 rules), lower and upper bounds side by side, the consequents, and None. Or, where
     the lower bounds of all rows are the upper ones times the same ratios: the upper bounds, the consequents, and the
-    logarithms of the ratios (rules,). ``logs``: firing is given by logarithms.
+    logarithms of the ratios (rules,).
+
+    Parameters
+    ----------
+    algorithm : str
+    logs : bool
+        Whether firing is given by logarithms.
+    workspace : Workspace, optional
+        Where to find memory.
+    in_place : bool
+        Whether gradients replace what they are gradients of: half the memory, for one backward pass only.
     """
 
-    def __init__(self, algorithm: str, logs: bool, workspace: Any = None) -> None:
+    def __init__(self, algorithm: str, logs: bool, workspace: Any = None, *, in_place: bool = False) -> None:
         from deepfls.functional import _compiled, _km_cpu  # here: Numba is slow to import
 
         self._over_rows, self._kernels = _compiled.over_rows, _km_cpu
         self._take = (workspace or _compiled.Workspace()).take
         self.algorithm, self.logs = "newton" if algorithm == "auto" else algorithm, logs
+        self._in_place = in_place
 
     def forward(self, firing: Array, consequents: Array, log_ratios: Array | None) -> tuple[Array, ...]:
         batch, _, n_outputs = consequents.shape
-        self._ratios = _NO_RATIOS if log_ratios is None else log_ratios
-        y_left, y_right = (self._take(name, (batch, n_outputs), consequents.dtype) for name in ("y_left", "y_right"))
+        self._ratios = NO_RATIOS if log_ratios is None else log_ratios
+        y_left = self._take("y_left", (batch, n_outputs), consequents.dtype)
+        y_right = self._take("y_right", (batch, n_outputs), consequents.dtype)
         if self.algorithm == "newton":
             self._over_rows(self._kernels.end_points, (firing, consequents, y_left, y_right), self.logs, self._ratios)
         else:
@@ -163,8 +175,10 @@ class EndPoints:
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         firing, consequents, *_ = self._arrays
-        grad_firing = self._take("grad_firing", firing.shape, firing.dtype)
-        grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
+        grad_firing, grad_consequents = firing, consequents
+        if not self._in_place:
+            grad_firing = self._take("grad_firing", firing.shape, firing.dtype)
+            grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
         grad_ratios = np.zeros(len(self._ratios))
         self._over_rows(
             self._kernels.end_point_gradients,
@@ -179,9 +193,6 @@ class EndPoints:
     def ends(self) -> TypeReducedSet:
         """What the last forward pass found."""
         return TypeReducedSet(*map(torch.from_numpy, self._arrays[2:]))
-
-
-_NO_RATIOS = np.empty(0)
 
 
 def _bounds(firing: Tensor, log_ratios: Tensor | None, logs: bool) -> IntervalFiring:

@@ -43,13 +43,17 @@ def _plain_average(log_firing: Tensor, consequents: Tensor) -> tuple[Tensor]:
 
 
 class Averages:
-    """The average on the CPU, one compiled kernel each way, which takes the exponentials itself: a stage."""
+    """The average on the CPU, one compiled kernel each way, which takes the exponentials itself: a stage.
 
-    def __init__(self, workspace: Any = None) -> None:
+    ``in_place``: as in :class:`~deepfls.functional.karnik_mendel.EndPoints`.
+    """
+
+    def __init__(self, workspace: Any = None, *, in_place: bool = False) -> None:
         from deepfls.functional import _average_cpu, _compiled  # here: Numba is slow to import
 
         self._over_rows, self._kernels = _compiled.over_rows, _average_cpu
         self._take = (workspace or _compiled.Workspace()).take
+        self._in_place = in_place
 
     def forward(self, log_firing: Array, consequents: Array) -> tuple[Array, ...]:
         batch, _, n_outputs = consequents.shape
@@ -60,8 +64,10 @@ class Averages:
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         log_firing, consequents, _ = self._arrays
-        grad_firing = self._take("grad_firing", log_firing.shape, log_firing.dtype)
-        grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
+        grad_firing, grad_consequents = log_firing, consequents
+        if not self._in_place:
+            grad_firing = self._take("grad_firing", log_firing.shape, log_firing.dtype)
+            grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
         self._over_rows(self._kernels.average_gradients, (*self._arrays, *grads, grad_firing, grad_consequents))
         return grad_firing, grad_consequents
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
@@ -101,35 +102,25 @@ class Mapped:
     gradients of the raw values to fill.
     """
 
-    def __init__(self, formula: Callable[..., Any], workspace: Any = None) -> None:
-        from deepfls.functional import _compiled  # here: Numba is slow to import
-        from deepfls.nn import _constraints_cpu
+    def __init__(self, formula: Callable[..., Any]) -> None:
+        from deepfls.nn import _constraints_cpu  # here: Numba is slow to import
 
         name = formula.__name__
-        self._name, self._constants = name, _CONSTANTS[formula]
+        self._constants = _CONSTANTS[formula]
         self._forward, self._backward = getattr(_constraints_cpu, name), getattr(_constraints_cpu, f"{name}_gradient")
-        self._take = (workspace or _compiled.Workspace()).take
-        # What the last passes were given, and the flat views made for them: in training the same arrays come every time.
-        self._raws: tuple[Array, ...] = ()
-        self._grad: Array | None = None
 
     def forward(self, *raws: Array) -> tuple[Array, ...]:
-        if len(raws) != len(self._raws) or any(raw is not last for raw, last in zip(raws, self._raws, strict=True)):
-            self._raws, self._grad = raws, None
-            self._flat_raws = [raw.reshape(-1) for raw in raws]
-            self._values = self._take(self._name, (len(raws), *raws[0].shape), raws[0].dtype)
-            self._flat_values = list(self._values.reshape(len(raws), -1))
-        self._forward(*self._flat_raws, *self._constants, *self._flat_values)
-        return (self._values,)
+        self._raws = [raw.reshape(-1) for raw in raws]
+        values = np.empty((len(raws), *raws[0].shape), raws[0].dtype)
+        self._forward(*self._raws, *self._constants, *values.reshape(len(raws), -1))
+        return (values,)
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         (grad,) = grads
-        if grad is not self._grad:
-            self._grad = grad
-            self._grad_raws = self._take(f"grad_{self._name}", grad.shape, grad.dtype)
-            self._flat_grads = [*grad.reshape(len(grad), -1), *self._grad_raws.reshape(len(grad), -1)]
-        self._backward(*self._flat_raws, *self._constants, *self._flat_grads)
-        return tuple(self._grad_raws)
+        found = np.empty_like(grad)
+        pairs = grad.reshape(len(grad), -1), found.reshape(len(grad), -1)
+        self._backward(*self._raws, *self._constants, *pairs[0], *pairs[1])
+        return tuple(found)
 
 
 class SigmaPair(NamedTuple):
@@ -231,8 +222,7 @@ def ordered_pair(parameterization: str) -> OrderedConstraint:
     return PaperPair() if parameterization == "paper" else OrderedPair()
 
 
-def sigma_formula(parameterization: str, in_pairs: bool) -> Callable[..., Any]:
-    """The map from free parameters to widths, or to pairs of them."""
-    if parameterization == "paper":
-        return paper_pair_of if in_pairs else paper_positive_of
-    return ordered_pair_of if in_pairs else bounded_exp
+def limits_of(parameterization: str) -> tuple[float, float, float, float]:
+    """Bounds of raw widths, the least share of an upper width, and the least raw height, as the kernels take them."""
+    least, most = (MIN_SIGMA, MAX_SIGMA) if parameterization == "paper" else _LOG_SIGMAS
+    return least, most, MIN_RATIO, _MIN_LOGIT

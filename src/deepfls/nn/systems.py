@@ -313,14 +313,14 @@ class IT2FLS(_FLS):
 
 
 def whole_stage(system: T1FLS | IT2FLS) -> Whole | None:
-    """What such a system does in a forward pass, as a stage without autograd; None where it cannot be one."""
+    """What such a system does, as a stage for one backward pass at most; None where it cannot be one."""
     if type(system) not in (T1FLS, IT2FLS) or is_watched(system):
         return None
     if not can_be_whole(system.antecedents, system.consequents, system.antecedents.raw_centers):
         return None
     if isinstance(system, T1FLS):
-        return Whole(system.antecedents, "auto")
-    return Whole(system.antecedents, system.algorithm) if system.type_reduction == "km" else None
+        return Whole(system.antecedents, "auto", in_place=True)
+    return Whole(system.antecedents, system.algorithm, in_place=True) if system.type_reduction == "km" else None
 
 
 def forward_again(system: T1FLS | IT2FLS) -> Callable[[Tensor], Tensor]:

@@ -15,13 +15,13 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules import module as torch_module
 
-from deepfls.functional.firing import Exponents, share_of
+from deepfls.functional.firing import Forms
 from deepfls.functional.karnik_mendel import EndPoints
 from deepfls.functional.reduction import Averages
 from deepfls.functional.tracing import Array, can_use_kernels
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents
-from deepfls.nn.constraints import Mapped, bounded_log_sigmoid, sigma_formula
+from deepfls.nn.weights import Weights
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _GLOBAL_HOOKS = tuple(f"_global{name}" for name in _HOOKS)
@@ -76,45 +76,36 @@ class Whole:
         Of which only the settings are read.
     algorithm : str
         How end points are found.
+    in_place : bool
+        Whether gradients replace what they are gradients of: half the memory, for one backward pass only.
 
     Notes
     -----
     What a pass returns lasts until the next one, which uses the same memory.
     """
 
-    def __init__(self, antecedents: T1Antecedents | IT2Antecedents, algorithm: str) -> None:
-        from deepfls.functional import _compiled, _forms_cpu  # here: Numba is slow to import
+    def __init__(self, antecedents: T1Antecedents | IT2Antecedents, algorithm: str, *, in_place: bool = False) -> None:
+        from deepfls.functional import _compiled  # here: Numba is slow to import
 
-        self._kernels = _forms_cpu
         workspace = _compiled.Workspace()
         self._product, self._product_over_rows = _compiled.product, _compiled.product_over_rows
         self._column_sums, self._take = _compiled.column_sums, workspace.take
-        self._share = share_of(antecedents.tnorm, antecedents.n_features)
-        self._sigmas = Mapped(sigma_formula(antecedents.parameterization, _has_spreads(antecedents)), workspace)
-        self._log_heights = Mapped(bounded_log_sigmoid, workspace)
-        self._exponents = Exponents(self._share, workspace)
+        self._weights, self._forms = Weights(antecedents, workspace), Forms(workspace)
         self._is_interval = isinstance(antecedents, IT2Antecedents)
-        self._ends = EndPoints(algorithm, logs=True, workspace=workspace)
-        self._average = Averages(workspace)
+        self._ends = EndPoints(algorithm, logs=True, workspace=workspace, in_place=in_place)
+        self._average = Averages(workspace, in_place=in_place)
 
     def forward(self, x: Array, *parameters: Any) -> tuple[Array, ...]:
-        centers, raw_sigmas, raw_spreads, raw_heights, intercepts, slopes = parameters
-        raws = (raw_sigmas,) if raw_spreads is None else (raw_sigmas, raw_spreads)
-        (sigmas,) = self._sigmas.forward(*raws)
-        log_heights = None if raw_heights is None else self._log_heights.forward(raw_heights)[0][0]
-        # Sets of one width differ by their heights only: the lower firing is the upper one times a number for each rule.
-        self._shares_width = self._is_interval and raw_spreads is None
-        added_heights = None if self._shares_width else log_heights
-        (log_firing,) = self._exponents.forward(x, centers, added_heights, sigmas)
+        *free, intercepts, slopes = parameters
+        weights, origin, log_ratios = self._weights.forward(*free)
+        (log_firing,) = self._forms.forward(x, weights, origin)
         self._x, self._slopes = x, slopes
         consequents = self._consequents(x, intercepts, slopes)
         if not self._is_interval:
             return self._average.forward(log_firing, consequents)
-        ratios = None
-        if self._shares_width and log_heights is not None:
-            ratios = self._take("ratios", (len(centers),), np.float64)
-            self._kernels.height_ratios(log_heights, self._share, ratios)
-        return self._ends.forward(log_firing, consequents, ratios)
+        # Sets of one width differ by their heights only: the lower firing is the upper one times a number for each rule.
+        self._shares_width = log_firing.shape[1] == consequents.shape[1]
+        return self._ends.forward(log_firing, consequents, log_ratios if self._shares_width else None)
 
     def _consequents(self, x: Array, intercepts: Array, slopes: Array | None) -> Array:
         n_rules, n_outputs = intercepts.shape
@@ -134,18 +125,8 @@ class Whole:
             grad_firing, grad_consequents = self._average.backward(grads, (True, True))
         assert grad_firing is not None
         assert grad_consequents is not None
-        grad_x, grad_centers, grad_log_heights, grad_sigmas = self._exponents.backward([grad_firing], wanted[:1])
-        assert grad_sigmas is not None
-        grad_raws = self._sigmas.backward([grad_sigmas], ())
-        grad_spreads = grad_raws[1] if len(grad_raws) == 2 else None
-        grad_heights = None
-        if grad_ratios is not None or grad_log_heights is not None:
-            stacked = self._take("grad_log_heights", (1, *grad_sigmas.shape[1:]), grad_sigmas.dtype)
-            if grad_ratios is None:
-                stacked[0] = grad_log_heights
-            else:
-                self._kernels.height_ratio_gradients(grad_ratios, self._share, stacked[0])
-            (grad_heights,) = self._log_heights.backward([stacked], ())
+        grad_x, to_weights, _ = self._forms.backward([grad_firing], wanted[:1])
+        grad_free = self._weights.backward([to_weights, None, grad_ratios], ())
         batch, n_rules, n_outputs = grad_consequents.shape
         flat = grad_consequents.reshape(batch, n_rules * n_outputs)
         grad_intercepts = self._take("grad_intercepts", (n_rules, n_outputs), flat.dtype)
@@ -156,8 +137,4 @@ class Whole:
             self._product_over_rows(flat, self._x, grad_slopes.reshape(n_rules * n_outputs, -1))
             if grad_x is not None:
                 grad_x += self._product(flat, self._slopes.reshape(n_rules * n_outputs, -1), np.empty_like(grad_x))
-        return grad_x, grad_centers, grad_raws[0], grad_spreads, grad_heights, grad_intercepts, grad_slopes
-
-
-def _has_spreads(antecedents: T1Antecedents | IT2Antecedents) -> bool:
-    return isinstance(antecedents, IT2Antecedents) and antecedents.raw_spreads is not None
+        return grad_x, *grad_free, grad_intercepts, grad_slopes

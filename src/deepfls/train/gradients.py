@@ -177,21 +177,26 @@ class ByKernels:
     def _part(self, stage: Whole, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
         """``share`` times the mean loss of some rows, and its gradients in memory of the stage."""
         outputs = stage.forward(array_of(rows.x), *values)
-        if len(outputs) == 2:
-            outputs = (*outputs, 0.5 * (outputs[0] + outputs[1]))
-        seen = outputs if self._of_set else outputs[-1:]
+        y = outputs[0] if len(outputs) == 1 else 0.5 * (outputs[0] + outputs[1])
+        seen = (*outputs, y) if self._of_set else (y,)
         losses, slopes = self._terms(*seen, array_of(rows.target))
-        if any(slope.shape != y.shape or slope.dtype != y.dtype for slope, y in zip(slopes, seen, strict=True)):
+        if any(slope.shape != y.shape or slope.dtype != y.dtype for slope in slopes):
             return None
         # The mean over all entries, and the weights of the rows, are factors of the slopes.
-        factor = share / max(losses.size, 1)
-        scale = factor if rows.weight is None else array_of(rows.weight)[:, None] * factor
-        loss = np.add.reduce(losses * scale, axis=None)
-        grads = [slope * scale for slope in slopes]
-        if len(outputs) == 3:  # the crisp output is the middle of the ends
-            half = 0.5 * grads[-1]
-            grads = [grads[0] + half, grads[1] + half] if self._of_set else [half, half]
-        return loss, stage.backward(grads, (False,))[1:]
+        scale: Any = share / max(losses.size, 1)
+        if rows.weight is None:
+            loss = np.add.reduce(losses, axis=None) * scale
+        else:
+            scale = array_of(rows.weight)[:, None] * scale
+            loss = np.add.reduce(losses * scale, axis=None)
+        return loss, stage.backward(self._slopes_of_outputs(len(outputs), slopes, scale), (False,))[1:]
+
+    def _slopes_of_outputs(self, n_outputs: int, slopes: Sequence[Array], scale: Any) -> list[Array]:
+        """``scale`` times the slopes, for the output or for both ends, whose middle the crisp output is."""
+        if n_outputs == 1:
+            return [slopes[-1] * scale]
+        half = slopes[-1] * (0.5 * scale)
+        return [slope * scale + half for slope in slopes[:2]] if self._of_set else [half, half]
 
     def _current_values(self) -> list[Array | None]:
         """The memory of the parameters, which may have moved since the step before."""
