@@ -43,9 +43,12 @@ class RepeatedAdam:
         states = [optimizer.state.get(p) for p in group["params"]]
         return all(state and state["step"].is_cpu for state in states)
 
-    @torch.no_grad()
     def step(self) -> None:
         """Take a step, at the rate the optimiser has now. All parameters must have gradients."""
+        with torch.set_grad_enabled(False):  # half the price of no_grad
+            self._step()
+
+    def _step(self) -> None:
         group = self._group
         self._counts += 1.0
         beta1, beta2 = group["betas"]

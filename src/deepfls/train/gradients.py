@@ -23,16 +23,17 @@ LossFunction = Callable[..., Tensor]
 # What a stage does for the parameters alone, it does in every part: that is little beside so many rows.
 _ROWS_OF_A_PART = 128
 # A loss, and the gradients of raw_parameters.
-Part = tuple[Any, Sequence[Array | None]]
+Part = tuple[float, Sequence[Array | None]]
 
 
 class Gradients(Protocol):
     """How a step gets its gradients."""
 
-    def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
+    def __call__(self, rows: Rows, share: float = 1.0) -> Tensor | float:
         """``share`` times the mean loss of some rows; its gradients are left in ``.grad`` of the parameters.
 
-        They may lie in memory that the next call uses again.
+        They may lie in memory that the next call uses again. The loss is a number where it is known already, and a tensor
+        where a device may still be at it.
         """
 
     def warm_up(self) -> None:
@@ -135,47 +136,49 @@ class ByKernels:
             self._stages.append(stage)
         return OneTorchThread(n_threads) if len(self._stages) > 1 else nullcontext()
 
-    def __call__(self, rows: Rows, share: float = 1.0) -> Tensor:
+    def __call__(self, rows: Rows, share: float = 1.0) -> Tensor | float:
         check_batch(rows.x, self._parameters[0].shape[1], self._parameters[0])
         loss = self._backward(rows, share)
         # None for targets of another shape or dtype, which torch broadcasts or casts.
         return self._by_autograd(rows, share) if loss is None else loss
 
-    def _backward(self, rows: Rows, share: float) -> Tensor | None:
+    def _backward(self, rows: Rows, share: float) -> float | None:
         values = self._current_values()
         n_parts = min(len(self._stages), len(rows) // _ROWS_OF_A_PART)
-        if n_parts > 1:
-            parts = self._parts(n_parts, rows, share, values)
-        else:
-            with quietly():
-                parts = [self._part(self._stages[0], rows, share, values)]
-        whole = [part for part in parts if part is not None]
-        if len(whole) < len(parts):
+        part = self._part(0, rows, share, values) if n_parts <= 1 else self._added_up(n_parts, rows, share, values)
+        if part is None:
             return None
-        loss, found = whole[0]
-        for other_loss, others in whole[1:]:
-            loss = loss + other_loss
-            for gradient, other in zip(found, others, strict=True):
-                if gradient is not None:
-                    gradient += other
+        loss, found = part
         self._leave(found)
-        return torch.from_numpy(np.asarray(loss))
+        return loss
 
-    def _parts(self, n_parts: int, rows: Rows, share: float, values: list[Array | None]) -> list[Part | None]:
-        """The parts of the rows, each by a stage of its own."""
+    def _added_up(self, n_parts: int, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
+        """The parts of the rows, each by a stage of its own, added up in the memory of the first."""
         bounds = np.linspace(0, len(rows), n_parts + 1, dtype=int).tolist()
         parts: list[Part | None] = [None] * n_parts
 
         def fill(number: int) -> None:
             own = rows.between(bounds[number], bounds[number + 1])
-            with quietly():  # NumPy's warnings are a matter of the thread
-                parts[number] = self._part(self._stages[number], own, share * len(own) / len(rows), values)
+            parts[number] = self._part(number, own, share * len(own) / len(rows), values)
 
         side_by_side(fill, n_parts)
-        return parts
+        whole = [part for part in parts if part is not None]
+        if len(whole) < n_parts:
+            return None
+        loss, found = whole[0]
+        for other_loss, others in whole[1:]:
+            loss += other_loss
+            for gradient, other in zip(found, others, strict=True):
+                if gradient is not None:
+                    gradient += other
+        return loss, found
 
-    def _part(self, stage: Whole, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
-        """``share`` times the mean loss of some rows, and its gradients in memory of the stage."""
+    def _part(self, number: int, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
+        """``share`` times the mean loss of some rows, and its gradients in memory of a stage."""
+        with quietly():  # NumPy's warnings are a matter of the thread
+            return self._quiet_part(self._stages[number], rows, share, values)
+
+    def _quiet_part(self, stage: Whole, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
         outputs = stage.forward(array_of(rows.x), *values)
         y = outputs[0] if len(outputs) == 1 else 0.5 * (outputs[0] + outputs[1])
         seen = (*outputs, y) if self._of_set else (y,)
@@ -189,7 +192,7 @@ class ByKernels:
         else:
             scale = array_of(rows.weight)[:, None] * scale
             loss = np.add.reduce(losses * scale, axis=None)
-        return loss, stage.backward(self._slopes_of_outputs(len(outputs), slopes, scale), (False,))[1:]
+        return float(loss), stage.backward(self._slopes_of_outputs(len(outputs), slopes, scale), (False,))[1:]
 
     def _slopes_of_outputs(self, n_outputs: int, slopes: Sequence[Array], scale: Any) -> list[Array]:
         """``scale`` times the slopes, for the output or for both ends, whose middle the crisp output is."""

@@ -179,7 +179,7 @@ def _step(
     run: Run,
     rate: float,
     group: Group,
-) -> Tensor:
+) -> Tensor | float:
     """One step on a batch; its mean loss over the rows of all processes."""
     loss = gradients(batch.rows) if group.size == 1 else _shared_gradients(gradients, batch, run.parameters, group)
     if config.gradient_clip is not None:
@@ -195,13 +195,13 @@ def _shared_gradients(gradients: Gradients, batch: Batch, parameters: list[nn.Pa
 
     They travel as one flat tensor: a message costs about a millisecond whatever its size.
     """
-    loss = parameters[0].detach().new_zeros(())
+    loss: Tensor | float = 0.0
     if len(batch.rows):
         loss = gradients(batch.rows, len(batch.rows) / batch.n_rows)
         own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
     else:
         own = [torch.zeros_like(p) for p in parameters]
-    flat = group.total(torch.cat([*(g.reshape(-1) for g in own), loss.reshape(1)]))
+    flat = group.total(torch.cat([*(g.reshape(-1) for g in own), torch.as_tensor(loss).to(own[0]).reshape(1)]))
     for parameter, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters]), strict=True):
         parameter.grad = part.view_as(parameter)
     return flat[-1]

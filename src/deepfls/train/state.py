@@ -147,12 +147,12 @@ class Run:
         losses = self.losses if self._loss_values is None else self._loss_values
         return float(losses[-1]) if len(losses) else 0.0
 
-    def record(self, loss: Tensor, n_rows: int) -> None:
+    def record(self, loss: Tensor | float, n_rows: int) -> None:
         """Keep the mean loss of a step, times its rows, without waiting for a device to compute it."""
-        if self._loss_values is None:
-            torch.mul(loss, n_rows, out=self.losses[self.step])
+        if self._loss_values is not None:
+            self._loss_values[self.step] = float(loss) * n_rows
         else:
-            self._loss_values[self.step] = loss.item() * n_rows
+            self.losses[self.step] = loss * n_rows
 
     def update(self, rate: float) -> None:
         """Take a step of the optimiser along the gradients, at a rate."""
