@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from deepfls import experiment, load
 from deepfls.cli.app import app
 from deepfls.cli.sections import write_section
+from deepfls.data.datasets import load_dataset
 from deepfls.train.state import Run
 
 KEYS = {
@@ -38,6 +39,17 @@ def test_reproduce_writes_rows_and_a_table(shared_data: Path, tmp_path: Path) ->
     assert by_system["it2-fkm"]["rmse_mean"] == pytest.approx(by_system["it2"]["rmse_mean"], rel=1e-4)
     assert "| boston | 3 | it2 | MEDV |" in report.read_text()
     assert "it2-fkm" in done.stdout
+    ratios = [by_system[a]["ms_per_step"] / by_system[b]["ms_per_step"] for a, b in (("it2", "t1"), ("it2-fkm", "it2"))]
+    assert f"Ours takes {ratios[0]:.3g} (boston), " in report.read_text()
+    assert f"The enumeration takes {ratios[1]:.3g} (boston), " in report.read_text()
+
+
+def test_time_of_a_cell_is_the_median_over_its_seeds(shared_data: Path) -> None:
+    data = load_dataset("boston", data_dir=shared_data)
+    runs = [experiment.Run(seconds, 10, False, (error,)) for seconds, error in ((1.0, 0.1), (9.0, 0.3), (2.0, 0.2))]
+    (row,) = experiment.summary_rows(data, 5, "t1", runs)
+    assert (row["seconds"], row["ms_per_step"]) == (2.0, 200.0)
+    assert row["rmse_mean"] == pytest.approx(0.2)
 
 
 def test_reproduce_goes_on_from_finished_cells(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
