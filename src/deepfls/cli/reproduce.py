@@ -233,8 +233,8 @@ def _print_table(rows: list[Row], output: Output) -> None:
 def _notes(rows: list[Row]) -> list[str]:
     seeds = sorted({row["seeds"] for row in rows})
     notes = [
-        f"RMSE in z-units, mean over {' or '.join(map(str, seeds))} seed(s) and its spread. Seconds and ms: the median over "
-        "them, on one thread of this machine; the paper's on a 12-core i9-7920 with a GTX 1080 Ti, in MATLAB.",
+        f"RMSE in z-units, mean over {' or '.join(map(str, seeds))} seed(s) and its spread. Seconds and ms: the median "
+        "over them, on one thread of this machine; the paper's on a 12-core i9-7920 with a GTX 1080 Ti, in MATLAB.",
         "× KM: how many times as fast a training step is as with the classic algorithm, same set and rules.",
     ]
     if any(row["extrapolated"] for row in rows):
