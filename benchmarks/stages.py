@@ -3,8 +3,9 @@
     python benchmarks/stages.py [--sizes 64x13x15,512x4x50,8192x90x50] [--markdown RESULTS.md]
 
 Microseconds of every part of a step, for T1 and IT2 systems of each size, batch x inputs x rules: one thread, processor
-time, the fastest of many windows. A part is timed by itself, again and again on the arrays of a real step; within a step it
-takes longer, since others were in the cache before it. That is in the row of the rest.
+time, the fastest of many windows. A part is timed by itself, again and again on the same arrays, so gradients do not take
+the place of their values as they do in a step; there it takes longer, since others were in the cache before it. The
+difference is in the row of the rest.
 """
 
 from __future__ import annotations
@@ -86,7 +87,8 @@ def main() -> None:
         intro = (
             "## Parts of a step\n\nWritten by `python benchmarks/stages.py --markdown RESULTS.md`. One thread, processor "
             "time, the fastest of many windows. Parts are timed by themselves, again and again on the same arrays; what "
-            "they take longer within a step, where others were in the cache before them, is in the row of the rest."
+            "they take longer within a step, where others were in the cache before them, is in the row of the rest, and so "
+            "is what gradients save there by taking the place of their values."
         )
         write_section(given.markdown, "stages", "\n\n".join([intro, *tables, hardware()]))
 

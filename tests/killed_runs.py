@@ -49,7 +49,8 @@ def killed(child: int, folder: Path, step: int, seconds: float) -> int:
 
     By steps and not by the clock alone: what a run does before its first step takes longer than all of them.
     """
-    while reached(folder) < step:
+    latest = time.monotonic() + 60.0
+    while reached(folder) < step and time.monotonic() < latest:
         done, status = os.waitpid(child, os.WNOHANG)
         if done:
             return os.waitstatus_to_exitcode(status)

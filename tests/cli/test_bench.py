@@ -79,7 +79,7 @@ def test_bench_measures_for_real_and_leaves_threads_alone(run: Run, folder: Path
     assert torch.get_num_threads() == before
     rows = json.loads((folder / "rows.json").read_text())
     assert [row["work"] for row in rows] == [f"{name}, batch 64, M 13, P 15" for name in ("T1", "IT2 hs", "IT2 h")]
-    assert all(5 < row["value"] < 60 for row in rows)
+    assert all(0 < row["value"] < 60 for row in rows)
 
 
 def test_interrupt_keeps_what_is_finished(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

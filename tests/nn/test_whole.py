@@ -44,9 +44,9 @@ def test_whole_equals_its_parts(
 ) -> None:
     options = {"parameterization": parameterization, "tnorm": tnorm, "order": order, "n_rules": n_rules}
     system = new_system(kind, n_outputs=n_outputs, **options)
-    x = rows().requires_grad_()
+    x = rows(150).requires_grad_()  # several blocks of scratch
     assert can_be_whole(system.antecedents, system.consequents, x)
-    weights = torch.linspace(-1.0, 1.0, 20 * n_outputs, dtype=torch.float64).view(20, n_outputs)
+    weights = torch.linspace(-1.0, 1.0, 150 * n_outputs, dtype=torch.float64).view(150, n_outputs)
     inputs = [x, *system.parameters()]
     whole, parts = system(x), of_parts(system, x)
     torch.testing.assert_close(whole, parts, rtol=1e-12, atol=1e-12)
@@ -129,7 +129,7 @@ def test_gradients_in_place_of_what_they_are_of_are_the_same(
     kind: str, n_rules: int, n_outputs: int, dtype: torch.dtype
 ) -> None:
     system = new_system(kind, n_rules=n_rules, n_outputs=n_outputs, dtype=dtype)
-    x = array_of(rows().to(dtype))
+    x = array_of(rows(150).to(dtype))
     values = [None if p is None else array_of(p) for p in raw_parameters(system.antecedents, system.consequents)]
     found = []
     for in_place in (False, True):

@@ -182,7 +182,7 @@ def test_weights_are_scaled_to_mean_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> None:
     values = torch.arange(23.0, dtype=dtype)
-    batches = MemoryBatches(Rows(values[:, None], -values[:, None], 2.0 * values), 5)
+    batches = MemoryBatches(Rows(values[:, None], -values[:, None], 2.0 * values), 5, in_place=True)
 
     def epoch(first_step: int) -> list[Tensor]:
         # Copies: a batch lies where the next one will.
@@ -199,6 +199,21 @@ def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> No
     assert [len(x) for x in whole] == [5, 5, 5, 5, 3]
     assert torch.equal(torch.cat(whole).sort().values, values)
     assert all(torch.equal(a, b) for a, b in zip(epoch(step), whole[step:], strict=True))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_memory_batches_share_memory_only_in_place(in_place: bool) -> None:
+    batches = MemoryBatches(Rows(torch.randn(20, 1), torch.zeros(20, 1)), 5, in_place=in_place)
+    kept = [batch.rows.x for batch in batches.epoch(torch.Generator(), 0)]
+    assert len({x.data_ptr() for x in kept}) == (1 if in_place else 4)
+
+
+def test_memory_batches_of_whole_targets_and_of_rows_that_want_gradients() -> None:
+    x = torch.arange(12.0).reshape(12, 1).requires_grad_()
+    (batch,) = MemoryBatches(Rows(x, torch.arange(12)[:, None]), 12).epoch(torch.Generator(), 0)
+    assert batch.rows.target.dtype == torch.int64
+    assert not batch.rows.x.requires_grad
+    assert torch.equal(batch.rows.x, batch.rows.target.float())
 
 
 def test_memory_batches_leave_out_a_smaller_last_one() -> None:

@@ -15,6 +15,10 @@ import torch
 from torch import Tensor
 
 from deepfls.functional.losses import l2
+from deepfls.train.distributed import Group
+from deepfls.train.gradients import gradients_of
+from deepfls.train.loop import _shared_gradients
+from deepfls.train.rows import Batch, Rows
 from loop_cases import (
     DIVERGED,
     INTERRUPTED,
@@ -204,3 +208,22 @@ def test_training_leaves_the_rows_alone() -> None:
     run(new_system(), rows)
     assert torch.equal(rows.x, wave().x)
     assert torch.equal(rows.target, wave().target)
+
+
+def test_loss_over_several_processes_keeps_its_precision() -> None:
+    class Two(Group):
+        """Two processes, of which the other has no rows."""
+
+        def __init__(self) -> None:
+            super().__init__(rank=0, size=2)
+
+        def total(self, values: Tensor) -> Tensor:
+            return values
+
+    system = new_system("it2").double()
+    rows = Rows(wave().x.double(), 1e25 * wave().target.double())
+    parameters = list(system.parameters())
+    gradients = gradients_of(system, l2, parameters)
+    loss = float(gradients(rows))
+    assert loss > torch.finfo(torch.float32).max
+    assert float(_shared_gradients(gradients, Batch(rows, len(rows)), parameters, Two())) == loss

@@ -50,7 +50,7 @@ def averages(log_firing, consequents, y):
 def average_gradients(log_firing, consequents, y, grad_y, grad_log_firing, grad_consequents):
     """Fill the two gradients: with the shares s, dy/dy_p = s_p and dy/dlog f_p = s_p (y_p - y).
 
-    They may be the arrays they are gradients of: no loop reads one of those and writes one.
+    They may be the arrays they are gradients of: a number is read, in a loop of its own, before its gradient is written.
     """
     batch, n_rules, n_outputs = consequents.shape
     block = max(1, BLOCK // n_rules)

@@ -140,6 +140,10 @@ class Workspace:
             held = self._held[name] = np.empty(shape, dtype)
         return held
 
+    def take_like(self, name: str, array: Array) -> Array:
+        """Room for an array of the shape and dtype of another."""
+        return self.take(name, array.shape, array.dtype)
+
 
 def product(left: Array, right: Array, out: Array, offset: Array | None = None) -> Array:
     """The matrix product, plus an offset for each column where there is one.

@@ -256,7 +256,8 @@ def end_point_gradients(
     With the weights w chosen at an end y and their shares s_p = w_p / Σ w: dy/dy_p = s_p, and for the bound in use
     dy/dw_p = (y_p - y) / Σ w, or dy/dlog w_p = s_p (y_p - y), which no small sum of weights can make overflow.
 
-    Those of firing and consequents may be the arrays they are gradients of: no loop reads one of those and writes one.
+    Those of firing and consequents may be the arrays they are gradients of: the numbers of a row are in scratch before one
+    of them is written.
     """
     batch, n_rules, n_outputs = consequents.shape
     shared = log_ratios.shape[0] > 0

@@ -154,15 +154,15 @@ class EndPoints:
         from deepfls.functional import _compiled, _km_cpu  # here: Numba is slow to import
 
         self._over_rows, self._kernels = _compiled.over_rows, _km_cpu
-        self._take = (workspace or _compiled.Workspace()).take
+        self._workspace = workspace or _compiled.Workspace()
         self.algorithm, self.logs = "newton" if algorithm == "auto" else algorithm, logs
         self._in_place = in_place
 
     def forward(self, firing: Array, consequents: Array, log_ratios: Array | None) -> tuple[Array, ...]:
         batch, _, n_outputs = consequents.shape
         self._ratios = NO_RATIOS if log_ratios is None else log_ratios
-        y_left = self._take("y_left", (batch, n_outputs), consequents.dtype)
-        y_right = self._take("y_right", (batch, n_outputs), consequents.dtype)
+        y_left = self._workspace.take("y_left", (batch, n_outputs), consequents.dtype)
+        y_right = self._workspace.take("y_right", (batch, n_outputs), consequents.dtype)
         if self.algorithm == "newton":
             self._over_rows(self._kernels.end_points, (firing, consequents, y_left, y_right), self.logs, self._ratios)
         else:
@@ -175,10 +175,8 @@ class EndPoints:
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         firing, consequents, *_ = self._arrays
-        grad_firing, grad_consequents = firing, consequents
-        if not self._in_place:
-            grad_firing = self._take("grad_firing", firing.shape, firing.dtype)
-            grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
+        grad_firing = firing if self._in_place else self._workspace.take_like("grad_firing", firing)
+        grad_consequents = consequents if self._in_place else self._workspace.take_like("grad_consequents", consequents)
         grad_ratios = np.zeros(len(self._ratios))
         self._over_rows(
             self._kernels.end_point_gradients,

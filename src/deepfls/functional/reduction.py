@@ -52,22 +52,20 @@ class Averages:
         from deepfls.functional import _average_cpu, _compiled  # here: Numba is slow to import
 
         self._over_rows, self._kernels = _compiled.over_rows, _average_cpu
-        self._take = (workspace or _compiled.Workspace()).take
+        self._workspace = workspace or _compiled.Workspace()
         self._in_place = in_place
 
     def forward(self, log_firing: Array, consequents: Array) -> tuple[Array, ...]:
         batch, _, n_outputs = consequents.shape
-        y = self._take("y", (batch, n_outputs), consequents.dtype)
+        y = self._workspace.take("y", (batch, n_outputs), consequents.dtype)
         self._over_rows(self._kernels.averages, (log_firing, consequents, y))
         self._arrays = log_firing, consequents, y
         return (y,)
 
     def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
         log_firing, consequents, _ = self._arrays
-        grad_firing, grad_consequents = log_firing, consequents
-        if not self._in_place:
-            grad_firing = self._take("grad_firing", log_firing.shape, log_firing.dtype)
-            grad_consequents = self._take("grad_consequents", consequents.shape, consequents.dtype)
+        grad_firing = log_firing if self._in_place else self._workspace.take_like("grad_firing", log_firing)
+        grad_consequents = consequents if self._in_place else self._workspace.take_like("grad_consequents", consequents)
         self._over_rows(self._kernels.average_gradients, (*self._arrays, *grads, grad_firing, grad_consequents))
         return grad_firing, grad_consequents
 

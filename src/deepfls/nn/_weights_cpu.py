@@ -42,6 +42,7 @@ def _fill_sigmas(raw_sigmas, raw_spreads, of_paper, least, most, least_ratio, si
 
 @compiled
 def _sigma_gradients(raw_sigmas, raw_spreads, of_paper, least, most, least_ratio, grad_sigmas, to_sigmas, to_spreads):
+    """Fill the gradients of the raw parameters from those of the widths, as _fill_sigmas has them."""
     if grad_sigmas.shape[0] == 2:
         lower, upper = grad_sigmas[0], grad_sigmas[1]
         if of_paper:

@@ -224,5 +224,6 @@ def ordered_pair(parameterization: str) -> OrderedConstraint:
 
 def limits_of(parameterization: str) -> tuple[float, float, float, float]:
     """Bounds of raw widths, the least share of an upper width, and the least raw height, as the kernels take them."""
-    least, most = (MIN_SIGMA, MAX_SIGMA) if parameterization == "paper" else _LOG_SIGMAS
-    return least, most, MIN_RATIO, _MIN_LOGIT
+    least, most, least_ratio = _CONSTANTS[paper_pair_of if parameterization == "paper" else ordered_pair_of]
+    (least_logit,) = _CONSTANTS[bounded_log_sigmoid]
+    return least, most, least_ratio, least_logit

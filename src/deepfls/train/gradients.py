@@ -175,24 +175,22 @@ class ByKernels:
 
     def _part(self, number: int, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
         """``share`` times the mean loss of some rows, and its gradients in memory of a stage."""
+        stage = self._stages[number]
         with quietly():  # NumPy's warnings are a matter of the thread
-            return self._quiet_part(self._stages[number], rows, share, values)
-
-    def _quiet_part(self, stage: Whole, rows: Rows, share: float, values: list[Array | None]) -> Part | None:
-        outputs = stage.forward(array_of(rows.x), *values)
-        y = outputs[0] if len(outputs) == 1 else 0.5 * (outputs[0] + outputs[1])
-        seen = (*outputs, y) if self._of_set else (y,)
-        losses, slopes = self._terms(*seen, array_of(rows.target))
-        if any(slope.shape != y.shape or slope.dtype != y.dtype for slope in slopes):
-            return None
-        # The mean over all entries, and the weights of the rows, are factors of the slopes.
-        scale: Any = share / max(losses.size, 1)
-        if rows.weight is None:
-            loss = np.add.reduce(losses, axis=None) * scale
-        else:
-            scale = array_of(rows.weight)[:, None] * scale
-            loss = np.add.reduce(losses * scale, axis=None)
-        return float(loss), stage.backward(self._slopes_of_outputs(len(outputs), slopes, scale), (False,))[1:]
+            outputs = stage.forward(array_of(rows.x), *values)
+            y = outputs[0] if len(outputs) == 1 else 0.5 * (outputs[0] + outputs[1])
+            seen = (*outputs, y) if self._of_set else (y,)
+            losses, slopes = self._terms(*seen, array_of(rows.target))
+            if any(slope.shape != y.shape or slope.dtype != y.dtype for slope in slopes):
+                return None
+            # The mean over all entries, and the weights of the rows, are factors of the slopes.
+            scale: Any = share / max(losses.size, 1)
+            if rows.weight is None:
+                loss = np.add.reduce(losses, axis=None) * scale
+            else:
+                scale = array_of(rows.weight)[:, None] * scale
+                loss = np.add.reduce(losses * scale, axis=None)
+            return float(loss), stage.backward(self._slopes_of_outputs(len(outputs), slopes, scale), (False,))[1:]
 
     def _slopes_of_outputs(self, n_outputs: int, slopes: Sequence[Array], scale: Any) -> list[Array]:
         """``scale`` times the slopes, for the output or for both ends, whose middle the crisp output is."""

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.train.config import TrainConfig
 from deepfls.train.distributed import Group
-from deepfls.train.gradients import Gradients, LossFunction, gradients_of, mean_loss
+from deepfls.train.gradients import ByKernels, Gradients, LossFunction, gradients_of, mean_loss
 from deepfls.train.progress import Progress
 from deepfls.train.rows import Batch, Batches, MemoryBatches, Rows
 from deepfls.train.state import Run, State, TrainResult
@@ -85,7 +85,11 @@ def train(
     seconds = time.perf_counter() - began
     if progress is not None and seconds > _NOTICED:
         progress.compiled(seconds)
-    batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
+    batches = rows
+    if isinstance(batches, Rows):
+        # Without a graph nobody else gets to see a batch, and keeps it.
+        in_place = isinstance(gradients, ByKernels)
+        batches = MemoryBatches(batches, config.batch_size, drop_last=config.drop_last, in_place=in_place)
     run = Run(config, parameters, generator, batches.n_steps)
     found = None if checkpoints is None else checkpoints.found()
     if found is not None:
@@ -201,7 +205,8 @@ def _shared_gradients(gradients: Gradients, batch: Batch, parameters: list[nn.Pa
         own = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
     else:
         own = [torch.zeros_like(p) for p in parameters]
-    flat = group.total(torch.cat([*(g.reshape(-1) for g in own), torch.as_tensor(loss).to(own[0]).reshape(1)]))
+    last = own[0].new_tensor([loss]) if isinstance(loss, float) else loss.reshape(1)
+    flat = group.total(torch.cat([*(g.reshape(-1) for g in own), last]))
     for parameter, part in zip(parameters, flat[:-1].split([p.numel() for p in parameters]), strict=True):
         parameter.grad = part.view_as(parameter)
     return flat[-1]

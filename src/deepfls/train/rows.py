@@ -67,7 +67,7 @@ class Batches(Protocol):
 
 
 class MemoryBatches:
-    """Pieces of the shuffled rows, one after the other in the same memory.
+    """Pieces of the shuffled rows, each gathered when it is due.
 
     All rows at once in their order would be a second copy of the data, in fresh memory, which costs more than the copying.
 
@@ -77,26 +77,31 @@ class MemoryBatches:
     batch_size : int
     drop_last : bool
         Whether to leave out the last, smaller batch.
+    in_place : bool
+        Whether a batch takes the memory of the one before.
     """
 
-    def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
-        self._n = len(rows)
-        self.largest = min(batch_size, self._n)
-        self.n_steps = self._n // self.largest if drop_last else -(-self._n // self.largest)
-        self.n_rows = self.n_steps * self.largest if drop_last else self._n
-        # The gathering of NumPy asks for contiguous memory, and would make a copy of it every time.
-        sources = [tensor.contiguous() for tensor in rows.tensors]
-        rooms = [tensor.new_empty((self.largest, *tensor.shape[1:])) for tensor in sources]
-        self._device, self._batch = rows.x.device, Rows(*rooms)
+    def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False, in_place: bool = False) -> None:
+        self.largest = min(batch_size, len(rows))
+        self.n_steps = len(rows) // self.largest if drop_last else -(-len(rows) // self.largest)
+        self.n_rows = self.n_steps * self.largest if drop_last else len(rows)
+        # NumPy gathers from contiguous memory, and would make a copy of all rows every time.
+        self._rows = Rows(*(tensor.detach().contiguous() for tensor in rows.tensors))
         # On a small batch an operation of torch takes several times as long as one of NumPy.
-        self._in_numpy = all(t.is_cpu and t.dtype in (torch.float32, torch.float64) for t in sources)
-        self._pairs: list[tuple[Any, Any]] = list(zip(sources, rooms, strict=True))
+        self._in_numpy = all(t.is_cpu and t.dtype in (torch.float32, torch.float64) for t in rows.tensors)
+        self._in_place = in_place
+        self._make_room()
+
+    def _make_room(self) -> None:
+        rooms = [tensor.new_empty((self.largest, *tensor.shape[1:])) for tensor in self._rows.tensors]
+        self._batch = Rows(*rooms)
+        self._pairs: list[tuple[Any, Any]] = list(zip(self._rows.tensors, rooms, strict=True))
         if self._in_numpy:
             self._pairs = [(source.numpy(), room.numpy()) for source, room in self._pairs]
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        order = torch.randperm(self._n, generator=generator)
-        places: Any = order.numpy() if self._in_numpy else order.to(self._device)
+        order = torch.randperm(len(self._rows), generator=generator)
+        places: Any = order.numpy() if self._in_numpy else order.to(self._rows.x.device)
         for first in range(first_step * self.largest, self.n_rows, self.largest):
             n_rows = min(self.largest, self.n_rows - first)
             self._gather(places[first : first + n_rows])
@@ -104,6 +109,8 @@ class MemoryBatches:
 
     def _gather(self, places: Any) -> None:
         """Copy the rows at some places to the beginning of the room for a batch."""
+        if not self._in_place:
+            self._make_room()
         for source, room in self._pairs:
             if self._in_numpy:
                 np.take(source, places, axis=0, out=room[: len(places)], mode="clip")  # the other modes copy twice
