@@ -203,7 +203,7 @@ def _cells(rows: list[Row]) -> list[list[str]]:
                 f"{row['seconds']:,.{1 if row['seconds'] >= 1.0 else 2}f}{star}",
                 "-" if row["paper_seconds"] is None else f"{row['paper_seconds']:,.0f}",
                 f"{row['ms_per_step']:,.{2 if row['ms_per_step'] >= 1.0 else 3}f}{star}",
-                "-" if speed_up is None else f"{speed_up:,.1f}",
+                "-" if speed_up is None else f"{speed_up:,.{0 if speed_up >= 100.0 else 1}f}",
             ]
         )
     return table
