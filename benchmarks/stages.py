@@ -74,14 +74,21 @@ def table(work: Work) -> str:
     return markdown_table([f"µs, {work}", *NAMES.values()], lines)
 
 
+def batch_x_inputs_x_rules(text: str) -> list[Work]:
+    sizes = [[int(part) for part in size.split("x")] for size in text.split(",")]
+    if any(len(size) != 3 or min(size) < 1 for size in sizes):
+        raise ValueError  # which argparse tells with the text
+    return [Work(*size) for size in sizes]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--sizes", default=SIZES, help="batch x inputs x rules, for example 64x13x15,512x4x50")
+    parser.add_argument("--sizes", type=batch_x_inputs_x_rules, default=SIZES, help=f"default {SIZES}")
     parser.add_argument("--markdown", type=Path)
     given = parser.parse_args()
     tables = []
-    for size in given.sizes.split(","):
-        tables.append(table(Work(*map(int, size.split("x")))))
+    for work in given.sizes:
+        tables.append(table(work))
         print(tables[-1], end="\n\n", flush=True)
     if given.markdown:
         intro = (

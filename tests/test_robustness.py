@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,21 +13,9 @@ import pytest
 import torch
 
 from deepfls import FLSRegressor
+from script_cases import benchmark_script
 
-
-def script() -> ModuleType:
-    path = Path(__file__).parents[1] / "benchmarks" / "robustness.py"
-    spec = importlib.util.spec_from_file_location("robustness", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up by name.
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-robustness = script()
+robustness = benchmark_script("robustness")
 TABLES = list(robustness.TABLES)
 SYSTEMS = list(robustness.SYSTEMS)
 

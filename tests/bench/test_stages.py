@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,17 +10,12 @@ import torch
 
 from deepfls.bench.timing import Work, new_system, random_rows
 from deepfls.functional.tracing import quietly
+from script_cases import benchmark_script
 
 
 @pytest.fixture(scope="module")
 def stages() -> Any:
-    path = Path(__file__).parents[2] / "benchmarks" / "stages.py"
-    spec = importlib.util.spec_from_file_location("stages", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return benchmark_script("stages")
 
 
 @pytest.mark.parametrize("kind", ["t1", "h", "hs"])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,19 +14,9 @@ from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.snapshot import Snapshot
 from export_cases import compiled, error_by_spread, inputs_of, random_snapshot, relative_error, run_c
+from script_cases import benchmark_script
 
-
-def _benchmark() -> ModuleType:
-    path = Path(__file__).parents[2] / "benchmarks" / "embedded.py"
-    spec = importlib.util.spec_from_file_location("embedded", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-embedded = _benchmark()
+embedded = benchmark_script("embedded")
 pytestmark = pytest.mark.skipif(
     bool(embedded.missing_tools()),
     reason=f"{', '.join(embedded.missing_tools())} not installed: `make test-embedded` as root installs them",

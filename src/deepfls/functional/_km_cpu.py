@@ -172,7 +172,7 @@ def end_points(firing, consequents, y_left, y_right, logs, log_ratios):
 
 
 @compiled
-def _scales(row_y, low, up, start, left, right, grads):
+def _scales(row_y, low, up, start, limits, grads):
     """The gradient of each end over the sum of the weights chosen at it."""
     left_sum = 0.0
     right_sum = 0.0
@@ -181,60 +181,54 @@ def _scales(row_y, low, up, start, left, right, grads):
         value = row_y[p]
         f_low = low[place]
         f_up = up[place]
-        left_sum += f_up if value <= left else f_low
-        right_sum += f_up if value >= right else f_low
+        left_sum += f_up if value <= limits[0] else f_low
+        right_sum += f_up if value >= limits[1] else f_low
     return grads[0] / left_sum, grads[1] / right_sum
 
 
 @compiled
-def _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, add, to_lower, to_upper):
+def _rule_gradients(value, f_low, f_up, limits, ends, scales, logs):
+    """Whether the upper bound of one rule counts at each end, gradients of the bounds that do, and of the consequent."""
+    left_up = value <= limits[0]
+    right_up = value >= limits[1]
+    left_share = scales[0] * (f_up if left_up else f_low)
+    right_share = scales[1] * (f_up if right_up else f_low)
+    by_left = (value - ends[0]) * (left_share if logs else scales[0])
+    by_right = (value - ends[1]) * (right_share if logs else scales[1])
+    return left_up, right_up, by_left, by_right, left_share + right_share
+
+
+@compiled
+def _row_gradients(row_y, low, up, start, logs, ends, limits, grads, add, to_lower, to_upper):
     """Replace the consequents of one row and output by their gradients, and fill those of the firing or add to them."""
-    y_left, y_right = ends
-    left = y_left + tolerance
-    right = y_right - tolerance
-    left_scale, right_scale = _scales(row_y, low, up, start, left, right, grads)
+    scales = _scales(row_y, low, up, start, limits, grads)
     for p in range(row_y.shape[0]):
         place = index(start, p)
-        value = row_y[p]
-        f_low = low[place]
-        f_up = up[place]
-        left_up = value <= left
-        right_up = value >= right
-        left_share = left_scale * (f_up if left_up else f_low)
-        right_share = right_scale * (f_up if right_up else f_low)
-        by_left = (value - y_left) * (left_share if logs else left_scale)
-        by_right = (value - y_right) * (right_share if logs else right_scale)
+        left_up, right_up, by_left, by_right, by_value = _rule_gradients(
+            row_y[p], low[place], up[place], limits, ends, scales, logs
+        )
         by_upper = (by_left if left_up else 0.0) + (by_right if right_up else 0.0)
         by_lower = (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
         to_upper[p] = by_upper + (to_upper[p] if add else 0.0)
         to_lower[p] = by_lower + (to_lower[p] if add else 0.0)
-        row_y[p] = left_share + right_share
+        row_y[p] = by_value
 
 
 @compiled
-def _shared_gradients(row_y, low, up, start, ends, tolerance, grads, add, to_ratios, to_firing):
+def _shared_gradients(row_y, low, up, start, ends, limits, grads, add, to_ratios, to_firing):
     """The same for log-firing whose lower bounds are the upper ones times ratios.
 
     Both bounds move with the upper ones: nothing is to be told apart, but that lower ones move with the ratios too.
     """
-    y_left, y_right = ends
-    left = y_left + tolerance
-    right = y_right - tolerance
-    left_scale, right_scale = _scales(row_y, low, up, start, left, right, grads)
+    scales = _scales(row_y, low, up, start, limits, grads)
     for p in range(row_y.shape[0]):
         place = index(start, p)
-        value = row_y[p]
-        f_low = low[place]
-        f_up = up[place]
-        left_up = value <= left
-        right_up = value >= right
-        left_share = left_scale * (f_up if left_up else f_low)
-        right_share = right_scale * (f_up if right_up else f_low)
-        by_left = (value - y_left) * left_share
-        by_right = (value - y_right) * right_share
+        left_up, right_up, by_left, by_right, by_value = _rule_gradients(
+            row_y[p], low[place], up[place], limits, ends, scales, True
+        )
         to_firing[p] = by_left + by_right + (to_firing[p] if add else 0.0)
         to_ratios[p] += (0.0 if left_up else by_left) + (0.0 if right_up else by_right)
-        row_y[p] = left_share + right_share
+        row_y[p] = by_value
 
 
 @compiled
@@ -256,8 +250,8 @@ def end_point_gradients(
     With the weights w chosen at an end y and their shares s_p = w_p / Σ w: dy/dy_p = s_p, and for the bound in use
     dy/dw_p = (y_p - y) / Σ w, or dy/dlog w_p = s_p (y_p - y), which no small sum of weights can make overflow.
 
-    Those of firing and consequents may be the arrays they are gradients of: the numbers of a row are in scratch before one
-    of them is written.
+    Ratios go with logarithms only. Gradients of firing and consequents may be the arrays they are gradients of: the numbers
+    of a row are in scratch before one of them is written.
     """
     batch, n_rules, n_outputs = consequents.shape
     shared = log_ratios.shape[0] > 0
@@ -289,12 +283,13 @@ def end_point_gradients(
                 # there is, and taking it for a rule beyond the end would divide by what is left.
                 tolerance = _TOLERANCE * magnitude
                 ends = (y_left[at, output], y_right[at, output])
+                limits = (ends[0] + tolerance, ends[1] - tolerance)
                 grads = (grad_left[at, output], grad_right[at, output])
                 start, add = row * width, output > 0
                 if shared:
-                    _shared_gradients(row_y, low, up, start, ends, tolerance, grads, add, to_ratios, to_upper)
+                    _shared_gradients(row_y, low, up, start, ends, limits, grads, add, to_ratios, to_upper)
                 else:
-                    _row_gradients(row_y, low, up, start, logs, ends, tolerance, grads, add, to_lower, to_upper)
+                    _row_gradients(row_y, low, up, start, logs, ends, limits, grads, add, to_lower, to_upper)
                 for p in range(n_rules):
                     grad_consequents[at, p, output] = row_y[p]
             for p in range(n_rules):

@@ -137,7 +137,7 @@ class EndPoints:
 
     Its inputs are the firing (batch, 2 rules), lower and upper bounds side by side, the consequents, and None. Or, where
     the lower bounds of all rows are the upper ones times the same ratios: the upper bounds, the consequents, and the
-    logarithms of the ratios (rules,).
+    logarithms of the ratios (rules,), which go with firing given by logarithms.
 
     Parameters
     ----------
