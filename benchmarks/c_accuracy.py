@@ -22,7 +22,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # the systems of the tests
 from deepfls import FLSRegressor  # noqa: E402
 from deepfls.cli.sections import hardware, markdown_table, write_section  # noqa: E402
 from deepfls.export.c import c_header  # noqa: E402
-from deepfls.snapshot import Snapshot  # noqa: E402
+from deepfls.inspection.plain import Snapshot  # noqa: E402
 from export_cases import compiled, inputs_of, random_snapshot, reference, run_c  # noqa: E402  # after the path
 
 # Width of the box of inputs in ranges of the data; 6 standard deviations of the centers in random systems.

@@ -24,7 +24,7 @@ from deepfls import FLSRegressor
 from deepfls.cli.sections import markdown_table, write_section
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 SOURCES = Path(__file__).parent / "cortex_m"
 TOOLS = ("arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")

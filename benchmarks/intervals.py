@@ -27,10 +27,10 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from deepfls import FLSRegressor, metrics
-from deepfls.calibration import conformal_quantile, held_out_rows, quantile_scores
+from deepfls._files import write_whole
 from deepfls.cli.sections import hardware, markdown_table, write_section
-from deepfls.intervals import learned_ends
-from deepfls.model_file import write_whole
+from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
+from deepfls.estimators.intervals import learned_ends
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

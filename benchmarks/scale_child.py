@@ -163,8 +163,8 @@ def solve_from_all(source: Any) -> None:
     """Let the first consequents come from the normal equations of all rows, as a second pass would find them."""
     import torch
 
-    from deepfls import stream_fit
-    from deepfls.initialize import solve_consequents
+    from deepfls.estimators import stream_fit
+    from deepfls.training.start import solve_consequents
 
     initialize = stream_fit._initialize
 

@@ -40,11 +40,11 @@ def _steps(rounds: int) -> list[list[str]]:
     import torch
 
     from deepfls import FLSRegressor
-    from deepfls.train import loop
-    from deepfls.train.distributed import Group
-    from deepfls.train.gradients import gradients_of
-    from deepfls.train.rows import Batch, Rows
-    from deepfls.train.state import Run
+    from deepfls.training import loop
+    from deepfls.training.distributed import Group
+    from deepfls.training.gradients import gradients_of
+    from deepfls.training.rows import Batch, Rows
+    from deepfls.training.state import Run
 
     torch.set_num_threads(1)
     random = np.random.default_rng(0)
@@ -141,7 +141,7 @@ def exchanged(task: dict[str, Any]) -> dict[str, float]:
     """Seconds and processor seconds of an exchange in one of two processes, of which the second may come late."""
     import torch
 
-    from deepfls.train.distributed import process_group
+    from deepfls.training.distributed import process_group
 
     rounds = 300
     with process_group() as group:

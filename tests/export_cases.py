@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from deepfls.functional.reduction import type_reduce
-from deepfls.snapshot import Output, Snapshot
+from deepfls.inspection.plain import Output, Snapshot
 
 Array = Any
 

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from deepfls.functional.losses import l2
 from deepfls.nn import IT2FLS, T1FLS
-from deepfls.train import TrainConfig, TrainResult, train
-from deepfls.train.loop import Rows
+from deepfls.training import TrainConfig, TrainResult, train
+from deepfls.training.loop import Rows
 
 INTERRUPTED = "Training was interrupted in epoch {} of {}; {} kept."
 DIVERGED = (

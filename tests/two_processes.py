@@ -9,11 +9,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from deepfls import FLSClassifier, FLSRegressor, batch
+from deepfls import FLSClassifier, FLSRegressor
 from deepfls.cli.app import app
 from deepfls.data.sources import ParquetSource
-from deepfls.train.checkpoint import Checkpoints
-from deepfls.train.distributed import process_group
+from deepfls.estimators import prediction as batch
+from deepfls.training.checkpoint import Checkpoints
+from deepfls.training.distributed import process_group
 from stream_cases import SETTINGS, StoppingLoss, regression, system_arrays
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from deepfls import FLSRegressor
-from deepfls.plots import CoverageDisplay, IntervalDisplay, WidthErrorDisplay, new_figure
+from deepfls.inspection import CoverageDisplay, IntervalDisplay, WidthErrorDisplay, new_figure
 
 
 def main(path: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deepfls import experiment
 from deepfls.data.datasets import load_dataset
-from deepfls.plots import COLORS, new_figure
+from deepfls.inspection import COLORS, new_figure
 
 RULES = (2, 5, 10, 15, 20, 50, 100, 200, 500, 1000)
 # label, color, largest number of rules, real steps timed

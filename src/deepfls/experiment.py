@@ -17,10 +17,10 @@ import torch
 
 from deepfls.data.datasets import Dataset
 from deepfls.data.scaling import Scaling
-from deepfls.initialize import initialize_system
 from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.train.config import TrainConfig
-from deepfls.train.loop import Rows, train
+from deepfls.training.config import TrainConfig
+from deepfls.training.loop import Rows, train
+from deepfls.training.start import initialize_system
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

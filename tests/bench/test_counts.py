@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from deepfls.bench import memory, operations
 from deepfls.bench.limit import matrix_products
 from deepfls.bench.timing import Work
-from deepfls.train.gradients import ByKernels
+from deepfls.training.gradients import ByKernels
 
 KINDS = ["t1", "hs", "h"]
 

@@ -14,7 +14,7 @@ from deepfls.cli.app import app
 from deepfls.cli.reproduce import _ratios
 from deepfls.cli.sections import write_section
 from deepfls.data.datasets import load_dataset
-from deepfls.train.state import Run
+from deepfls.training.state import Run
 
 KEYS = {
     "dataset", "rules", "system", "output", "seconds", "ms_per_step", "steps", "extrapolated", "rmse_mean", "rmse_std",

@@ -11,10 +11,10 @@ import pytest
 
 from deepfls import FLSRegressor, load
 from deepfls.cli.settings import ESTIMATOR_SETTINGS
+from deepfls.estimators.base import DTYPES, KINDS, SCALINGS
 from deepfls.functional.losses import LOSSES
-from deepfls.initialize import CENTERS, CONSEQUENTS
-from deepfls.learner import DTYPES, KINDS, SCALINGS
-from deepfls.train.config import SCHEDULES
+from deepfls.training.config import SCHEDULES
+from deepfls.training.start import CENTERS, CONSEQUENTS
 
 Run = Callable[..., Any]
 Refused = Callable[..., str]

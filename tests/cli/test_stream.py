@@ -17,8 +17,8 @@ import pytest
 from pyarrow import parquet
 
 from deepfls import FLSRegressor, load
-from deepfls import batch as batch_module
 from deepfls.data.sources import ParquetSource
+from deepfls.estimators import prediction as batch_module
 from stream_cases import assert_close, assert_same_bits, columns, write
 
 Run = Callable[..., Any]
@@ -95,7 +95,7 @@ def test_train_tells_how_many_rows_it_dropped(folder: Path, run: Run) -> None:
 
 
 def test_train_goes_on_after_it_was_stopped(rows: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepfls.train import loop
+    from deepfls.training import loop
 
     step, calls = loop._step, 0
 
@@ -276,7 +276,7 @@ def test_torchrun_trains_speaks_once_and_survives_the_kill_of_a_worker(rows: Pat
     (folder / "deadly.py").write_text(
         "import os, signal\n"
         "from pathlib import Path\n"
-        "from deepfls.train import loop\n"
+        "from deepfls.training import loop\n"
         "step, calls = loop._step, 0\n"
         "def deadly(*arguments):\n"
         "    global calls\n"

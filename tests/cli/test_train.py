@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv, parquet
 
 from deepfls import FLSClassifier, FLSRegressor, load, metrics
-from deepfls.train.state import Run as TrainingRun
+from deepfls.training.state import Run as TrainingRun
 
 FAST = ("--epochs", "3", "--rules", "2", "--seed", "0")
 SAME = {"epochs": 3, "n_rules": 2, "random_state": 0}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from deepfls.data.sources import ParquetSource, uniform
 from deepfls.data.summary import Reservoir, Summary
-from deepfls.stream_start import summarized
-from deepfls.train.distributed import Group
+from deepfls.estimators.stream_start import summarized
+from deepfls.training.distributed import Group
 from stream_cases import columns, write
 
 

@@ -19,7 +19,7 @@ from deepfls import FLSClassifier, FLSRegressor
 from deepfls.export.c import c_header, write_c
 from deepfls.export.c_float import work
 from deepfls.export.text import c_table, comment_name, float_literal
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 from export_cases import (
     SANITIZERS,
     WARNINGS,

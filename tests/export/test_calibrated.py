@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 from export_cases import compiled, needs_gcc, run_c
 
 pytestmark = needs_gcc

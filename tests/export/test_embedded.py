@@ -12,7 +12,7 @@ from deepfls import FLSRegressor
 from deepfls.export import c_fixed, c_float
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 from export_cases import compiled, error_by_spread, inputs_of, random_snapshot, relative_error, run_c
 from script_cases import benchmark_script
 

@@ -15,7 +15,7 @@ from deepfls import FLSRegressor
 from deepfls.export import read_fis
 from deepfls.export.fis import fis_text, script_text, t2fis_text, write_fis
 from deepfls.functional import karnik_mendel
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 from export_cases import inputs_of, random_snapshot
 
 

@@ -120,7 +120,7 @@ def test_classifier_in_fixed_point(number: str, tmp_path: Path) -> None:
     labels = np.digitize(x[:, 0] + x[:, 1], [-0.5, 0.5])
     model = FLSClassifier(n_rules=4, epochs=5, random_state=0).fit(x, labels)
     model.to_c(tmp_path / "classes.h", prefix="plant", number=number, X=x)
-    from deepfls.snapshot import Snapshot
+    from deepfls.inspection.plain import Snapshot
 
     scalar, dtype = TYPES[number]
     fixed = FixedPoint.of(Snapshot.of(model), number, x)

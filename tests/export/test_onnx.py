@@ -11,7 +11,7 @@ import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.export.onnx import onnx_bytes, write_onnx
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 from export_cases import inputs_of, random_snapshot
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")

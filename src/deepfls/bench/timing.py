@@ -18,8 +18,8 @@ from typing import TypeVar
 import torch
 
 from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.train.config import TrainConfig
-from deepfls.train.loop import Rows, train
+from deepfls.training.config import TrainConfig
+from deepfls.training.loop import Rows, train
 
 # A window is this long where a step is short: long against the clock, short against the slices a busy system hands out.
 _WINDOW_SECONDS = 0.02

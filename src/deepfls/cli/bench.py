@@ -70,7 +70,7 @@ def bench(
 
 
 def _saver(path: Path | None, quick: bool) -> Callable[[list[Row]], None]:
-    from deepfls.model_file import write_whole
+    from deepfls._files import write_whole
 
     def save(rows: list[Row]) -> None:
         if path is not None:

@@ -121,7 +121,7 @@ def _print_table(table: list[list[str]], output: Output) -> None:
 def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: np.ndarray, y: np.ndarray) -> None:
     import numpy as np
 
-    from deepfls.plots import (
+    from deepfls.inspection import (
         COLORS,
         IntervalDisplay,
         LearningCurveDisplay,
@@ -151,7 +151,7 @@ def _draw_map(path: Path, model: FLSRegressor) -> None:
     import numpy as np
 
     from deepfls.data.datasets import turbidity_map
-    from deepfls.plots import new_figure
+    from deepfls.inspection import new_figure
 
     (x, y), width = turbidity_map(_JULY, step=_MAP_STEP)
     true, predicted = y.reshape(-1, width), model.predict(x).reshape(-1, width)

@@ -65,7 +65,7 @@ def _explain_rules(
     from deepfls.cli.models import open_model
     from deepfls.cli.rows import rows_of
     from deepfls.data.tables import find_files
-    from deepfls.rules import content
+    from deepfls.inspection import content
 
     if source is not None:
         find_files(source)

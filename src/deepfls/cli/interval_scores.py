@@ -83,7 +83,7 @@ def _quantile_grid(model: Model, x: Any, shape: tuple[int, ...]) -> tuple[Array,
 
 def _group_names(model: Model, x: Any) -> list[str] | None:
     """The group of each row, by the values of the inputs that were grouped by."""
-    from deepfls.calibration import group_name
+    from deepfls.estimators.calibration import group_name
 
     estimator: Any = model.estimator
     columns = list(estimator.calibration_.group_columns)

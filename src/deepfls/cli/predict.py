@@ -105,7 +105,7 @@ def _run(
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from deepfls.model_file import write_whole
+    from deepfls._files import write_whole
 
     write_whole(out, csv_bytes(predictions) if out.name.lower().endswith(".csv") else parquet_bytes(predictions))
     count = f"{predictions.num_rows:,} prediction{'s' * (predictions.num_rows != 1)}"

@@ -98,7 +98,7 @@ def _kept_rows(path: Path | None) -> list[Row]:
 
 
 def _saver(path: Path | None) -> Callable[[list[Row]], None]:
-    from deepfls.model_file import write_whole
+    from deepfls._files import write_whole
 
     def save(rows: list[Row]) -> None:
         if path is not None:

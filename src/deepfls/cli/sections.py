@@ -7,7 +7,7 @@ import platform
 import re
 from pathlib import Path
 
-from deepfls.model_file import write_whole
+from deepfls._files import write_whole
 
 
 def write_section(path: Path, name: str, text: str) -> None:

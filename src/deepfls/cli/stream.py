@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
     from deepfls.data.sources import ParquetSource
     from deepfls.data.tables import DataTable
-    from deepfls.train.distributed import Group
+    from deepfls.training.distributed import Group
 
 # Training rows that are measured at the end: more would take longer than an epoch, and change no digit that is shown.
 _MEASURED_ROWS = 2**20
@@ -42,8 +42,8 @@ def train_from_stream(given: dict[str, Any], arguments: dict[str, Any], out: Pat
     with output.working("starting"):  # importing torch takes seconds
         from deepfls import FLSClassifier, FLSRegressor
         from deepfls.data.sources import ParquetSource
-        from deepfls.train.checkpoint import Checkpoints
-        from deepfls.train.distributed import process_group
+        from deepfls.training.checkpoint import Checkpoints
+        from deepfls.training.distributed import process_group
 
     if given.get("one_hot"):
         raise UsageError("--one-hot must come without --stream: encode text columns before.")
@@ -149,7 +149,7 @@ def _source_scores(model: Model, source: ParquetSource, group: Group) -> Scores:
 
 
 def _scores(model: Model, pairs: Iterator[tuple[Any, Any]], group: Group) -> Scores:
-    from deepfls.batch import ClassScores, NumberScores, merged_scores
+    from deepfls.estimators.prediction import ClassScores, NumberScores, merged_scores
 
     names = model.target_names
     classes = model.classes
@@ -194,10 +194,10 @@ def columns_read(model: Model, source: str, output: Output, extra: list[str]) ->
 def evaluate_stream(path: Path, source: str, target: list[str], nulls: str, output: Output) -> None:
     """Measure a model on a table a row group at a time."""
     with output.working("starting"):
-        from deepfls.batch import tables_of
         from deepfls.cli.models import open_model
         from deepfls.data.layout import targets
-        from deepfls.train.distributed import process_group
+        from deepfls.estimators.prediction import tables_of
+        from deepfls.training.distributed import process_group
 
     check_nulls(nulls)
     with process_group() as group:
@@ -252,10 +252,10 @@ def predict_stream(
     """Write a folder of predictions, part by part; ``places`` are model, table and folder."""
     path, source, out = places
     with output.working("starting"):
-        from deepfls.batch import write_parts
         from deepfls.cli.models import open_model
-        from deepfls.train.distributed import process_group
-        from deepfls.train.progress import ReadingBar
+        from deepfls.estimators.prediction import write_parts
+        from deepfls.training.distributed import process_group
+        from deepfls.training.progress import ReadingBar
 
     import hashlib
 

@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks import check_count, check_option
+from deepfls._files import write_whole
 from deepfls.data import turbidity
 from deepfls.data.catalog import DATASETS, DatasetInfo
 from deepfls.data.turbidity import Block
 from deepfls.data.xlsx import first_sheet, zip_member
-from deepfls.model_file import write_whole
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

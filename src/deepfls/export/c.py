@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from deepfls._checks import check_export_size, check_identifier, check_margin, check_option
+from deepfls._files import write_whole
 from deepfls.export.c_fixed import fixed_header
 from deepfls.export.c_float import float_header
 from deepfls.export.c_text import CHeader
 from deepfls.export.calibrated import CalibratedInterval
-from deepfls.model_file import write_whole
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 NUMBERS = ("float", "q15", "q31")
 EXPONENTIALS = ("libm", "builtin")

@@ -23,7 +23,7 @@ from deepfls.export.fixed_point import (
     sweep_bound,
 )
 from deepfls.export.text import float_literal
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -24,7 +24,7 @@ from deepfls.export.c_text import (
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.forms import DEPTH_BITS, Forms
 from deepfls.export.text import float_literal
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -7,7 +7,7 @@ import numpy as np
 from deepfls.export.c_text import documented_tables, filled
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.text import float_literal
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 _INTERVAL = """
 /* Calibrated interval. NaN where an input is NaN or infinite. */
@@ -26,7 +26,7 @@ static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[
 }
 """
 
-# The scale is held within a factor of 4, and a part of it is common to all rows: deepfls.calibration.local_scale. fls_exp
+# The scale is held within a factor of 4, and a part of it is common to all rows: local_scale. fls_exp
 # takes no positive numbers: 1.38629436 is log 4.
 _SCALED_REACH = """\
         const float log_scale = y[FLS_OUTPUTS + k] > 1.38629436f ? 1.38629436f : y[FLS_OUTPUTS + k];

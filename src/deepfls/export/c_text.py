@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls.export.text import c_table, comment_name
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

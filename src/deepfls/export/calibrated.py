@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks import refuse_form
-from deepfls.calibration import Calibration
-from deepfls.snapshot import Snapshot
+from deepfls.estimators.calibration import Calibration
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -95,7 +95,7 @@ class CalibratedInterval:
 
 
 def _with_log_scale(system: Snapshot, estimator: Any, coefficients: Array) -> Snapshot:
-    """The Type-1 system with logarithms of the local scale behind its outputs; see ``deepfls.calibration.local_scale``."""
+    """The Type-1 system with logarithms of the local scale behind its outputs; see ``local_scale``."""
     if system.kind != "t1":
         refuse_form(
             "A C header",

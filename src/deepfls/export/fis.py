@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks import refuse_form
+from deepfls._files import write_whole
 from deepfls.export.fll import output_ranges, product_sigmas
 from deepfls.export.rows import input_box
 from deepfls.export.text import identifiers, number, one_line
-from deepfls.model_file import write_whole
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

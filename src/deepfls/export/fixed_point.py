@@ -19,7 +19,7 @@ import numpy as np
 
 from deepfls._checks import check_option, refuse_form
 from deepfls.export.rows import input_box, rows_for
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

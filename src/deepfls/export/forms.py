@@ -21,7 +21,7 @@ import numpy as np
 
 from deepfls._checks import check_resolved
 from deepfls.export.tables import FloatTables
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

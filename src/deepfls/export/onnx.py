@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls._checks import check_exported, check_installed, check_option
+from deepfls._files import write_whole
 from deepfls.export.rows import rows_for
 from deepfls.export.tables import FloatTables
-from deepfls.model_file import write_whole
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

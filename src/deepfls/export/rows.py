@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks import check_rows
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks import check_holdable
-from deepfls.snapshot import Snapshot
+from deepfls.inspection.plain import Snapshot
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

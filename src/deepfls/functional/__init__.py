@@ -1,6 +1,5 @@
 """The mathematics of fuzzy systems as pure functions of tensors: no state, no modules."""
 
-from deepfls.functional.consequents import rule_outputs
 from deepfls.functional.firing import (
     IntervalFiring,
     interval_log_firing,
@@ -11,6 +10,7 @@ from deepfls.functional.firing import (
 from deepfls.functional.karnik_mendel import TypeReducedSet, karnik_mendel
 from deepfls.functional.memberships import IntervalGrades, gaussian_grades, interval_gaussian_grades
 from deepfls.functional.reduction import type_reduce, type_reduced_set, weighted_average
+from deepfls.functional.rule_outputs import rule_outputs
 
 __all__ = [
     "IntervalFiring",

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from deepfls._checks import check_assigned_values, check_count, check_equal_values
-from deepfls.functional.consequents import rule_outputs
+from deepfls.functional.rule_outputs import rule_outputs
 from deepfls.nn.constraints import ConstrainedModule
 
 

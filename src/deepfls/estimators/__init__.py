@@ -1,0 +1,8 @@
+"""FLSRegressor and FLSClassifier: scikit-learn estimators around one fit pipeline, intervals and model files.
+
+May import every folder below it. Methods that belong to ``inspection`` or ``export`` import their function locally.
+"""
+
+from deepfls.estimators.regressor import FLSClassifier, FLSRegressor, load
+
+__all__ = ["FLSClassifier", "FLSRegressor", "load"]

@@ -1,0 +1,121 @@
+"""The methods of the estimators that write a trained system for other places.
+
+This file lies below the estimators, which inherit from it, and what it opens lies above them: the exports are made from
+snapshots of estimators. So the rooms are opened by name when a door is used, and ``import deepfls`` stays light.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from deepfls.estimators.reading import room
+
+
+class ExportDoors:
+    """Methods ``to_...`` of FLSRegressor and FLSClassifier. ``docs/export.md`` tells what each target can hold."""
+
+    def to_c(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        prefix: str | None = None,
+        number: str = "float",
+        exp: str = "libm",
+        margin: Any = "auto",
+        X: Any = None,
+        flash: int = 32_768,
+        ram: int = 8_192,
+        force: bool = False,
+    ) -> Any:
+        """Write the system as one C99 header for microcontrollers, whole or not at all.
+
+        Parameters
+        ----------
+        path : path
+        prefix : str, optional
+            Begins every name in the header; the stem of the file by default.
+        number : {"float", "q15", "q31"}
+            float32, or integers alone, with inputs, outputs and tables of 16 or 32 bits.
+        exp : {"libm", "builtin"}
+            The exponential of a header in float: expf, or a polynomial with a relative error below 1.5e-7.
+        margin : "auto", None, float or array of shape (outputs,)
+            What ``predict_interval`` in C gives. "auto": the interval of :meth:`predict_interval` at the coverage of the
+            fit where there is one, else the type-reduced set. None: that set. Numbers: the set, widened on both sides.
+        X : array or frame, shape (rows, features), optional
+            Data to fit and measure fixed point on; drawn from the range of the training data by default.
+        flash, ram : int
+            Bytes that the part has; a header that needs more is an error that states its size.
+        force : bool
+            Write it all the same.
+
+        Returns
+        -------
+        CReport
+            Named tuple (path, table_bytes, flash_bytes, ram_bytes, error); its text is one line.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from pathlib import Path
+        >>> from tempfile import mkdtemp
+        >>> from deepfls import FLSRegressor
+        >>> X = np.linspace(-3, 3, 50).reshape(-1, 1)
+        >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, np.sin(X[:, 0]))
+        >>> path = Path(mkdtemp()) / "plant.h"
+        >>> model.to_c(path).table_bytes
+        204
+        >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
+        True
+        """
+        auto = isinstance(margin, str) and margin == "auto"
+        return room("export.c").write_c(
+            path,
+            self._snapshot(),
+            prefix=prefix,
+            number=number,
+            exp=exp,
+            margin=None if auto else margin,
+            calibrated=room("export.calibrated").CalibratedInterval.of(self) if auto else None,
+            rows=self._rows(X),
+            flash=flash,
+            ram=ram,
+            force=force,
+        )
+
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None) -> Any:
+        """Write the system as an ONNX model with scaling inside, after onnxruntime has agreed with it.
+
+        Parameters
+        ----------
+        path : path
+        dtype : {"float64", "float32"}
+            Arithmetic inside; input ``x`` and outputs ``y``, and ``y_left`` and ``y_right`` of kind "it2", are float32;
+            these are the ends of the type-reduced set, not of a calibrated interval.
+        X : array or frame, shape (rows, features), optional
+            Data to compare on; drawn from the range of the training data by default.
+
+        Returns
+        -------
+        OnnxReport
+            Named tuple (path, size, microseconds_alone, microseconds_in_batch, error); its text is one line.
+        """
+        return room("export.onnx").write_onnx(path, self._snapshot(), dtype=dtype, rows=self._rows(X))
+
+    def to_fll(self, path: str | os.PathLike[str]) -> None:
+        """Write a system of kind "t1" in FuzzyLite's language."""
+        room("export.fll").write_fll(path, self._snapshot())
+
+    def to_fis(self, path: str | os.PathLike[str]) -> None:
+        """Write the system for MATLAB, by the ending.
+
+        ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
+        Interval Type-2.
+        """
+        room("export.fis").write_fis(path, self._snapshot())
+
+    def _snapshot(self) -> Any:
+        return room("inspection.plain").Snapshot.of(self)
+
+    def _rows(self, X: Any) -> Any:
+        return None if X is None else self._validated_x(X, reset=False)  # type: ignore[attr-defined]  # the estimators have it

@@ -1,0 +1,185 @@
+"""Doors from an estimator to the rooms above it: rules, explanations, plots, the report.
+
+``est.rules_as_text()`` belongs to the estimator for whoever holds one, while the code behind it is made from snapshots of
+estimators and so lies above them. A door names its room, which is imported when the door is first used: the floors stay in
+order, and ``import deepfls`` stays light. A door checks nothing and computes nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deepfls.inspection import DataExplanation, Explanation, MembershipsDisplay, Rules, Simplification
+
+
+def room(name: str) -> Any:
+    """A module of this package by name."""
+    return importlib.import_module(f"deepfls.{name}")
+
+
+class ReadingDoors:
+    """Methods of a fitted estimator that show what it has learned."""
+
+    def rules(self, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
+        """The rules in the units of the data, those that fire most first.
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features), optional
+            Rows to measure the firing on; without them it is that on the training data.
+        y : array, optional
+            True values for X, to measure what dropping costs.
+        drop : bool or float
+            Leave out sets that do not matter: those whose grade, as it enters the firing, stays at or above this share over
+            the whole range of their input. True means 0.95.
+
+        Returns
+        -------
+        Rules
+            Shown as text, as a table in a terminal and as HTML in a notebook.
+        """
+        return room("inspection.rules").rules_of(self, X, y, drop=drop)
+
+    def rules_as_text(
+        self,
+        X: Any = None,
+        y: Any = None,
+        *,
+        top: int | None = None,
+        digits: int | None = 4,
+        drop: bool | float = False,
+        format: str = "text",  # noqa: A002  # the word people look for
+    ) -> str:
+        """The rules as text, in the units of the data, those that fire most first.
+
+        Parameters
+        ----------
+        X, y, drop
+            As in :meth:`rules`.
+        top : int, optional
+            How many rules; all by default.
+        digits : int or None
+            Significant digits; None writes every number so that it reads back exactly, and the text reproduces predictions.
+        format : {"text", "markdown", "table", "json"}
+
+        Returns
+        -------
+        str
+        """
+        return room("inspection.rules").rules_of(self, X, y, drop=drop).render(format, top=top, digits=digits)
+
+    def explain(self, x: Any, *, reference: Any = None) -> Explanation:
+        """Why one row gets its prediction: what every rule and every input added to it.
+
+        Parameters
+        ----------
+        x : array, shape (features,), or a table of one row
+        reference : array, shape (features,), optional
+            Where the inputs are pushed from; the mean of the training data by default.
+
+        Returns
+        -------
+        Explanation
+        """
+        return room("inspection.explanation").explain(self, x, reference=reference)
+
+    def explain_data(self, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
+        """What rules and inputs do on a table: usage, dead and near-duplicate rules, inputs ranked in two ways.
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features)
+        y : array, optional
+            True values; without them the permutations are measured against the predictions.
+        random_state : int, RandomState or None
+            Of the permutations.
+
+        Returns
+        -------
+        DataExplanation
+        """
+        return room("inspection.usage").explain_data(self, X, y, random_state=random_state)
+
+    def simplify(self, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
+        """A new estimator with fewer rules, merged and pruned as long as the error on X and y allows.
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features)
+            Best rows that were not trained on.
+        y : array
+        tolerance : float
+            Largest relative increase of the root mean squared error; of the probabilities for a classifier.
+
+        Returns
+        -------
+        Simplification
+            Named tuple (estimator, report); this estimator stays as it is.
+        """
+        return room("inspection.simplification").simplify(self, X, y, tolerance=tolerance)
+
+    def plot_memberships(
+        self,
+        *,
+        features: Sequence[int | str] | None = None,
+        rules: Sequence[int] | None = None,
+        before: bool = False,
+        axes: Any = None,
+    ) -> MembershipsDisplay:
+        """Draw the sets over the inputs, in the units of the data; see :class:`deepfls.inspection.MembershipsDisplay`.
+
+        Parameters
+        ----------
+        features : list of int or str, optional
+            Inputs by place or name; the first nine by default.
+        rules : list of int, optional
+            Rules in colour; the seven that fire most by default.
+        before : bool
+            Draw the sets that training began with as well, dotted.
+        axes : array of matplotlib axes, optional
+
+        Returns
+        -------
+        MembershipsDisplay
+        """
+        display = room("inspection.membership_plots").MembershipsDisplay.from_estimator(
+            self, features=features, before=before
+        )
+        return display.plot(axes, rules=rules)
+
+    def to_report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
+        """Write a page to explore the system with: one HTML file that computes by itself and needs no network.
+
+        Parameters
+        ----------
+        path : path
+        X, y : optional
+            Data to measure and summarise; some rows of it can be called up in the page.
+        title : str, optional
+
+        Returns
+        -------
+        Path
+            Of the file, written whole or not at all.
+        """
+        return room("inspection.report_page").write_report(self, path, X, y, title=title)
+
+    # What notebooks show: scikit-learn's diagram of the settings and, once fitted, the leading rules under it. Both methods
+    # are scikit-learn's, and the first is absent where its display is set to text.
+
+    def _repr_html_inner(self) -> str:
+        return super()._repr_html_inner() + self._rules_html()  # type: ignore[misc]  # of BaseEstimator, which comes after
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]  # the same
+        if "text/html" in bundle:
+            bundle["text/html"] += self._rules_html()
+        return bundle
+
+    def _rules_html(self) -> str:
+        return str(room("inspection.rules").summary_html(self)) if hasattr(self, "system_") else ""

@@ -1,0 +1,58 @@
+"""A trained system made readable: rules, explanations, simplification, plots and the report page.
+
+Everything is computed from :mod:`deepfls.inspection.plain`, the system as NumPy arrays in the units of the data.
+May import every folder up to ``estimators``. matplotlib is imported inside functions, without pyplot.
+"""
+
+from deepfls.inspection.canvas import COLORS, label, new_figure
+from deepfls.inspection.explanation import Explanation, explain, reference_row
+from deepfls.inspection.interval_plots import CoverageDisplay, IntervalDisplay, WidthErrorDisplay
+from deepfls.inspection.membership_plots import FiringMapDisplay, MembershipsDisplay
+from deepfls.inspection.prediction_plots import BandDisplay, LearningCurveDisplay, PredictionDisplay
+from deepfls.inspection.pushes import EXACT_INPUTS, input_pushes
+from deepfls.inspection.report_page import report_html, write_report
+from deepfls.inspection.response_plots import ResponseCurveDisplay, ResponseSurfaceDisplay
+from deepfls.inspection.rules import DropEffect, Rules, outputs_of, rules_of, shares_of, summary_html
+from deepfls.inspection.rules_text import as_html, content
+from deepfls.inspection.simplification import Simplification, SimplifyReport, simplify
+from deepfls.inspection.usage import DataExplanation, RulePair, explain_data
+from deepfls.inspection.weights import RuleWeights, rule_weights
+
+__all__ = [
+    "COLORS",
+    "EXACT_INPUTS",
+    "BandDisplay",
+    "CoverageDisplay",
+    "DataExplanation",
+    "DropEffect",
+    "Explanation",
+    "FiringMapDisplay",
+    "IntervalDisplay",
+    "LearningCurveDisplay",
+    "MembershipsDisplay",
+    "PredictionDisplay",
+    "ResponseCurveDisplay",
+    "ResponseSurfaceDisplay",
+    "RulePair",
+    "RuleWeights",
+    "Rules",
+    "Simplification",
+    "SimplifyReport",
+    "WidthErrorDisplay",
+    "as_html",
+    "content",
+    "explain",
+    "explain_data",
+    "input_pushes",
+    "label",
+    "new_figure",
+    "outputs_of",
+    "reference_row",
+    "report_html",
+    "rule_weights",
+    "rules_of",
+    "shares_of",
+    "simplify",
+    "summary_html",
+    "write_report",
+]

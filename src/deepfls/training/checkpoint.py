@@ -1,0 +1,265 @@
+"""Checkpoints: the state of a run in a folder, so that a run that was stopped at any moment goes on as if it had not been.
+
+A checkpoint is one safetensors file with a JSON description and a digest, flushed to disk before it takes its name, so a
+file under its name is whole. The two newest are kept: where the disk has damaged one, the one before it serves. A lock that
+the system releases with the process keeps a second run out of the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import time
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import torch
+
+from deepfls._checks import check_interval
+from deepfls._files import digest, write_whole
+from deepfls.training.distributed import Group
+from deepfls.training.state import State
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FORMAT = "deepfls-checkpoint"
+VERSION = "1"
+_START = "start.safetensors"
+_STEP = re.compile(r"step-(\d{12})\.safetensors")
+_KEPT = 2
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that cannot be written, or that this run cannot go on from."""
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """How a run keeps its state.
+
+    Parameters
+    ----------
+    folder : path
+        Made where there is none. One run at a time has it.
+    every : int or str
+        Steps between two checkpoints, or a time: 200, "30s", "5min", "1h".
+    resume : bool
+        Whether to go on from the newest checkpoint in the folder; without one the run starts from the beginning.
+
+    Examples
+    --------
+    >>> Checkpoints("run", every="30s").interval
+    Interval(steps=None, seconds=30.0)
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | str = 200
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        check_interval("checkpoint_every", self.every)
+
+    @property
+    def interval(self) -> Any:
+        return check_interval("checkpoint_every", self.every)
+
+    @contextlib.contextmanager
+    def opened(self, settings: Mapping[str, Any], group: Group) -> Iterator[CheckpointFolder]:
+        """The folder, locked for a run of these settings, after checking that it holds no other run."""
+        folder = CheckpointFolder(self, settings, group)
+        with contextlib.ExitStack() as stack:
+            with group.together():
+                if group.leads:
+                    stack.enter_context(folder.locked())
+                    folder.look()
+            folder.share()
+            yield folder
+
+
+class CheckpointFolder:
+    """The checkpoints of one run; the leader reads and writes, the others are told."""
+
+    def __init__(self, asked: Checkpoints, settings: Mapping[str, Any], group: Group) -> None:
+        self.path = Path(asked.folder)
+        self.start: tuple[dict[str, Any], dict[str, Array]] | None = None
+        self._asked = asked
+        self._interval = asked.interval
+        self._settings = json.loads(json.dumps(dict(settings)))
+        self._group = group
+        self._found: State | None = None
+        self._contents = (b"", b"")
+        self._written = time.monotonic()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else has the folder meanwhile. The system frees the lock even of a process that was killed."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            file = (self.path / "lock").open("a+", encoding="utf-8")
+        except OSError as error:
+            raise CheckpointError(
+                f"checkpoint_dir must be a folder that can be written to, got {str(self.path)!r} ({error.strerror})."
+            ) from error
+        with file:
+            _lock(file, self.path)
+            file.seek(0)
+            file.truncate()
+            file.write(f"process {os.getpid()} on {socket.gethostname()}")
+            file.flush()
+            yield
+
+    def look(self) -> None:
+        """Find what an earlier run left, and take away what it could not finish writing."""
+        for unfinished in self.path.glob(".*.safetensors.*.tmp"):
+            unfinished.unlink(missing_ok=True)
+        steps = self._steps()
+        if not steps:
+            return
+        if not self._asked.resume:
+            raise CheckpointError(
+                f"checkpoint_dir must be an empty folder for a new run, got {str(self.path)!r} with a checkpoint of step "
+                f"{_number(steps[-1])}: go on from it with --resume (resume=True), or give another folder."
+            )
+        start = (self.path / _START).read_bytes()
+        description, _ = unpacked(start, self.path / _START)
+        check_same_run(description["settings"], self._settings, self.path)
+        problem: CheckpointError | None = None
+        for step in reversed(steps):
+            try:
+                content = step.read_bytes()
+                unpacked(content, step)
+            except (CheckpointError, OSError) as error:
+                problem = problem or CheckpointError(str(error))
+                warnings.warn(f"{error} The checkpoint before it is used.", stacklevel=2)
+                continue
+            self._contents = (start, content)
+            return
+        assert problem is not None
+        raise problem
+
+    def share(self) -> None:
+        """Tell every process what the leader has found."""
+        start, content = (self._group.same_bytes(part) for part in self._contents)
+        self._contents = (b"", b"")
+        if content:
+            self.start = unpacked(start, self.path / _START)
+            description, arrays = unpacked(content, self.path)
+            self._found = description, {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
+
+    def found(self) -> State | None:
+        return self._found
+
+    def begin(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Keep what a run knows before its first step."""
+        self._write(_START, {**description, "settings": self._settings}, arrays)
+
+    def due(self, n_steps: int) -> bool:
+        if self._interval.steps is not None:
+            return bool(n_steps % self._interval.steps == 0)
+        return bool(time.monotonic() - self._written >= self._interval.seconds)
+
+    def keep(self, state: State) -> None:
+        """Write a checkpoint; the one before it stays, older ones go."""
+        if not self._group.leads:
+            return
+        description, tensors = state
+        arrays = {name: value.detach().cpu().numpy() for name, value in tensors.items()}
+        self._write(f"step-{description['n_steps']:012d}.safetensors", description, arrays)
+        for old in self._steps()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+        self._written = time.monotonic()
+
+    def _steps(self) -> list[Path]:
+        return sorted(path for path in self.path.iterdir() if _STEP.fullmatch(path.name))
+
+    def _write(self, name: str, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
+        if not self._group.leads:
+            return
+        try:
+            write_whole(self.path / name, packed(description, arrays))
+            _flush_folder(self.path)
+        except OSError as error:
+            steps = self._steps()
+            kept = f"; the checkpoint of step {_number(steps[-1])} is whole" if steps else ""
+            raise CheckpointError(
+                f"checkpoint {str(self.path / name)!r} could not be written ({error.strerror or error}){kept}: make room "
+                "and go on with --resume (resume=True)."
+            ) from error
+
+
+def packed(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """A description and arrays as the content of a safetensors file."""
+    from safetensors.numpy import save  # here: keeps `import deepfls` light
+
+    # safetensors keeps the shape of scalars only where numpy does not make them vectors first.
+    plain = {name: np.array(value, order="C", copy=True) for name, value in arrays.items()}
+    text = json.dumps(dict(description), sort_keys=True, allow_nan=False)
+    metadata = {"format": FORMAT, "version": VERSION, "description": text, "sha256": digest(text, plain)}
+    return bytes(save(plain, metadata))
+
+
+def unpacked(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Description and arrays of a checkpoint, after checking that it is whole."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        arrays = load(content)
+        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        metadata = head["__metadata__"]
+        if metadata["format"] != FORMAT or metadata["version"] != VERSION:
+            raise CheckpointError(f"{str(path)!r} is no checkpoint of this version of deepfls.")
+        if metadata["sha256"] != digest(metadata["description"], arrays):
+            raise CheckpointError(f"{str(path)!r} is damaged: its content does not match its digest.")
+        description = json.loads(metadata["description"])
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
+        raise CheckpointError(f"{str(path)!r} is no checkpoint, or it is damaged ({error}).") from error
+    return description, arrays
+
+
+def check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to go on from the checkpoint of another run."""
+    for name in dict.fromkeys([*now, *before]):
+        if before.get(name) != now.get(name):
+            old, new = (json.dumps(part.get(name))[:200] for part in (before, now))
+            raise CheckpointError(
+                f"checkpoint_dir must hold a run of the same settings and data, got {str(folder)!r}, where {name} was "
+                f"{old} and now is {new}: give another folder, or the old settings."
+            )
+
+
+def _lock(file: IO[str], folder: Path) -> None:
+    try:
+        import fcntl
+    except ImportError:  # Windows: nothing keeps a second run out
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.seek(0)
+        owner = file.read(200) or "another process"
+        raise CheckpointError(
+            f"checkpoint_dir must be used by one run at a time, got {str(folder)!r}, which {owner} has in use."
+        ) from None
+
+
+def _number(path: Path) -> int:
+    found = _STEP.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])
+
+
+def _flush_folder(path: Path) -> None:
+    """A new name is on the disk only when its folder is."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,130 @@
+"""Model files: what is saved comes back."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from deepfls import FLSRegressor, _files, load
+from model_file_cases import ESTIMATORS, TINY, X, Y, header, round_trip, rows_for
+
+
+@pytest.fixture(scope="module")
+def fitted() -> FLSRegressor:
+    return FLSRegressor(**TINY).fit(X, Y)
+
+
+@pytest.fixture
+def path(fitted: FLSRegressor, tmp_path: Path) -> Path:
+    fitted.save(tmp_path / "model.fls")
+    return tmp_path / "model.fls"
+
+
+# Round trips
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_loaded_model_predicts_the_same(name: str, tmp_path: Path) -> None:
+    model = ESTIMATORS[name]()
+    loaded = round_trip(model, tmp_path)
+    assert type(loaded) is type(model)
+    np.testing.assert_array_equal(loaded.predict(rows_for(model)), model.predict(rows_for(model)))
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_loaded_model_has_the_settings_and_fitted_attributes(name: str, tmp_path: Path) -> None:
+    model = ESTIMATORS[name]()
+    loaded = round_trip(model, tmp_path)
+    assert loaded.get_params() == model.get_params()
+    assert set(vars(loaded)) == set(vars(model))
+    for attribute in ("history_", "n_epochs_", "stopped_by_", "n_features_in_"):
+        assert getattr(loaded, attribute) == getattr(model, attribute)
+
+
+@pytest.mark.parametrize("name", [name for name in ESTIMATORS if "classes" in name])
+def test_loaded_classes_are_the_same_in_value_and_type(name: str, tmp_path: Path) -> None:
+    model = ESTIMATORS[name]()
+    loaded = round_trip(model, tmp_path)
+    np.testing.assert_array_equal(loaded.classes_, model.classes_)
+    assert loaded.classes_.dtype == model.classes_.dtype
+    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+
+
+def test_loaded_model_keeps_feature_names(tmp_path: Path) -> None:
+    loaded = round_trip(ESTIMATORS["named columns"](), tmp_path)
+    assert list(loaded.feature_names_in_) == ["é", "b c"]
+    with pytest.raises(ValueError, match=r"Feature names must be in the same order as they were in fit"):
+        loaded.predict(pd.DataFrame(X, columns=["b c", "é"]))
+
+
+@pytest.mark.parametrize("name", ["t1", "it2", "text classes"])
+def test_loaded_model_goes_on_as_the_saved_one_would(name: str, tmp_path: Path) -> None:
+    y = np.where(Y > 0, "üp", "down") if "classes" in name else Y
+    model = ESTIMATORS[name]().set_params(warm_start=True)
+    loaded = round_trip(model, tmp_path)
+    np.testing.assert_array_equal(loaded.fit(X, y).predict(X), model.fit(X, y).predict(X))
+    assert len(loaded.history_) == 4
+
+
+def test_saving_a_loaded_model_gives_the_same_content(path: Path) -> None:
+    load(path).save(path.with_name("second.fls"))
+    # The order of the entries in the header is safetensors' own; the digest covers all that matters.
+    assert header(path)["__metadata__"] == header(path.with_name("second.fls"))["__metadata__"]
+
+
+def test_settings_of_numpy_types_are_saved(tmp_path: Path) -> None:
+    model = FLSRegressor(n_rules=np.int64(3), epochs=np.int32(1), width=np.float32(0.5), warm_start=np.bool_(False)).fit(
+        X, Y
+    )
+    loaded = round_trip(model, tmp_path)
+    assert (loaded.n_rules, loaded.epochs, loaded.width, loaded.warm_start) == (3, 1, 0.5, False)
+
+
+def test_settings_of_nested_options_are_saved(tmp_path: Path) -> None:
+    options = {"betas": (0.8, 0.9)}
+    loaded = round_trip(FLSRegressor(optimizer_options=options, **TINY).fit(X, Y), tmp_path)
+    assert loaded.optimizer_options == {"betas": [0.8, 0.9]}
+    assert np.isfinite(loaded.fit(X, Y).predict(X)).all()
+
+
+def test_settings_that_are_no_plain_values_are_left_out(tmp_path: Path) -> None:
+    model = FLSRegressor(loss=torch.nn.MSELoss(), n_rules=2, epochs=2, random_state=np.random.RandomState(0)).fit(X, Y)
+    loaded = round_trip(model, tmp_path)
+    assert (loaded.loss, loaded.random_state) == (FLSRegressor().loss, None)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+def test_history_that_is_not_finite_is_saved(tmp_path: Path) -> None:
+    model = ESTIMATORS["it2"]()
+    model.history_[-1]["loss"] = float("inf")
+    assert np.isnan(round_trip(model, tmp_path).history_[-1]["loss"])
+
+
+def test_path_may_be_text(fitted: FLSRegressor, tmp_path: Path) -> None:
+    fitted.save(str(tmp_path / "model.fls"))
+    np.testing.assert_array_equal(load(str(tmp_path / "model.fls")).predict(X), fitted.predict(X))
+
+
+def test_file_is_safetensors_with_a_json_description(path: Path) -> None:
+    metadata = header(path)["__metadata__"]
+    assert metadata["format"] == "deepfls"
+    assert metadata["version"] == str(_files.VERSION)
+    assert json.loads(metadata["description"])["class"] == "FLSRegressor"
+
+
+def test_file_has_the_permissions_of_any_new_file(path: Path) -> None:
+    other = path.with_name("other")
+    other.touch()
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(other.stat().st_mode)
+
+
+def test_load_leaves_the_global_generator_alone(path: Path) -> None:
+    before = torch.get_rng_state()
+    load(path)
+    assert torch.equal(torch.get_rng_state(), before)

@@ -1,0 +1,163 @@
+"""Explanations add up: the rules to the prediction and its ends, and so do the inputs."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from deepfls import FLSRegressor
+from deepfls.inspection import EXACT_INPUTS, Explanation, input_pushes, rule_weights
+from deepfls.inspection.plain import Output, Snapshot
+from reading_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
+
+
+def assert_adds_up(explanation: Explanation) -> None:
+    """Sums equal what they explain to 1e-12 of the size of what is added."""
+    for name in Output._fields:
+        end = getattr(explanation.output, name)
+        added = getattr(explanation.contributions, name)
+        scale = np.maximum(np.abs(end), np.abs(added).sum(axis=0))
+        assert (np.abs(added.sum(axis=0) - end) <= 1e-12 * scale).all(), name
+        base, pushes = getattr(explanation.base, name), getattr(explanation.pushes, name)
+        scale = np.maximum(np.abs(end), np.abs(base) + np.abs(pushes).sum(axis=0))
+        assert (np.abs(base + pushes.sum(axis=0) - end) <= 1e-12 * scale).all(), name
+        np.testing.assert_allclose(getattr(explanation.weights, name).sum(axis=0), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_explanation_adds_up_to_the_prediction(name: str) -> None:
+    model = regressor(name)
+    for row in (*X[:5], *NEW[:10]):
+        explanation = model.explain(row)
+        assert_adds_up(explanation)
+        np.testing.assert_allclose(explanation.y, model.predict(row[np.newaxis])[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["t1", "km", "bmm"])
+def test_explanation_of_a_classifier_adds_up_to_its_scores(name: str) -> None:
+    model = classifier(name)
+    for row in NEW[:5]:
+        explanation = model.explain(row)
+        assert_adds_up(explanation)
+        assert explanation.probabilities is not None
+        np.testing.assert_allclose(explanation.probabilities, model.predict_proba(row[np.newaxis])[0], rtol=1e-9)
+
+
+def test_firing_is_that_of_the_estimator() -> None:
+    model = regressor("km")
+    explanation = model.explain(X[0])
+    firing = model.firing_strengths(X[:1])
+    np.testing.assert_allclose(explanation.lower, firing.lower[0], rtol=1e-8)
+    np.testing.assert_allclose(explanation.upper, firing.upper[0], rtol=1e-8)
+
+
+def test_switch_points_divide_the_rules_by_what_they_say() -> None:
+    model = regressor("km")
+    for row in NEW[:20]:
+        e = model.explain(row)
+        np.testing.assert_array_equal(e.left_upper, e.consequents <= e.output.y_left)
+        np.testing.assert_array_equal(e.right_upper, e.consequents >= e.output.y_right)
+
+
+def test_pushes_are_the_means_over_all_orders() -> None:
+    model = regressor("km", 1)
+    snapshot = Snapshot.of(model)
+    row, reference = NEW[0], model.x_scaling_.shift
+    expected = np.zeros(4)
+    for order in itertools.permutations(range(4)):
+        at = reference.copy()
+        for m in order:
+            before = snapshot.output(at[np.newaxis]).y[0, 0]
+            at[m] = row[m]
+            expected[m] += (snapshot.output(at[np.newaxis]).y[0, 0] - before) / math.factorial(4)
+    explanation = model.explain(row)
+    np.testing.assert_allclose(explanation.pushes.y[:, 0], expected, rtol=1e-9, atol=1e-9)
+    assert explanation.exact_pushes
+
+
+def test_pushes_of_many_inputs_add_up_and_come_close() -> None:
+    rng = np.random.default_rng(0)
+    n_features = EXACT_INPUTS + 2
+    x = rng.normal(size=(80, n_features))
+    model = FLSRegressor(n_rules=4, epochs=3, random_state=0).fit(x, x[:, 0] * x[:, 1])
+    explanation = model.explain(x[0])
+    assert not explanation.exact_pushes
+    assert_adds_up(explanation)
+    # Twelve inputs of which two stay at the reference leave ten, whose pushes are exact: the same two ways must agree.
+    snapshot, reference = Snapshot.of(model), x.mean(axis=0)
+    near = x[0].copy()
+    near[-2:] = reference[-2:]
+    exact = input_pushes(snapshot, near, reference)
+    assert exact.exact
+    near[-2:] += 1e-9
+    sampled = input_pushes(snapshot, near, reference)
+    assert not sampled.exact
+    assert np.abs(sampled.pushes.y - exact.pushes.y).max() < 0.05 * np.abs(exact.pushes.y).max()
+
+
+def test_inputs_at_their_reference_push_nothing() -> None:
+    model = regressor("km")
+    explanation = model.explain(NEW[0], reference=NEW[0])
+    assert (explanation.pushes.y == 0).all()
+    np.testing.assert_array_equal(explanation.base.y, explanation.y)
+
+
+def test_linear_system_is_pushed_by_slope_times_distance() -> None:
+    x = np.random.default_rng(0).normal(size=(50, 3))
+    model = FLSRegressor(kind="t1", n_rules=1, epochs=2, random_state=0).fit(x, x @ [1.0, -2.0, 3.0])
+    snapshot = Snapshot.of(model)
+    explanation = model.explain(x[0])
+    expected = snapshot.slopes[0, 0] * (x[0] - explanation.reference)
+    np.testing.assert_allclose(explanation.pushes.y[:, 0], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_explanation_takes_rows_in_every_shape() -> None:
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(frame, Y[:, 0])
+    wanted = model.explain(frame.iloc[[2]]).y
+    for row in (frame.iloc[2], X[2], X[2:3], X[2].tolist()):
+        np.testing.assert_array_equal(model.explain(row).y, wanted)
+
+
+def test_explanation_refuses_several_rows() -> None:
+    message = r"x must be one row of shape \(features,\) or \(1, features\) with features=4, got \(2, 4\)\."
+    with pytest.raises(ValueError, match=message):
+        regressor("km").explain(X[:2])
+    with pytest.raises(ValueError, match=r"x must be finite, got NaN in row 0, column 1"):
+        regressor("km").explain([1.0, np.nan, 2.0, 3.0])
+
+
+def test_explanation_is_shown_with_its_sums() -> None:
+    explanation = regressor("km", 1).explain(X[0])
+    text = explanation.to_text(top=2)
+    assert "3 others" in text
+    assert text.count("sum") == 2
+    content = json.loads(json.dumps(explanation.to_dict()))
+    output = content["outputs"][0]
+    total = sum(rule["contributions"]["y"] for rule in output["rules"])
+    assert total == pytest.approx(output["y"], rel=1e-12)
+    assert output["base"]["y"] + sum(i["pushes"]["y"] for i in output["inputs"]) == pytest.approx(output["y"], rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_weights_lie_between_the_firing_bounds(name: str) -> None:
+    snapshot = Snapshot.of(regressor(name))
+    weights = rule_weights(snapshot, NEW)
+    for part in weights[:3]:
+        assert (part >= 0).all()
+        np.testing.assert_allclose(part.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_heavy_and_light_rules_still_add_up() -> None:
+    model = regressor("km")
+    far = X.mean(axis=0) + 40 * X.std(axis=0)
+    assert_adds_up(model.explain(far))
+
+
+def test_labels_are_those_the_classifier_knows() -> None:
+    assert set(LABELS) == set(classifier().explain(X[0]).output_names)

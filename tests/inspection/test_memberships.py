@@ -1,0 +1,80 @@
+"""Sets before and after training, and where rules fire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepfls import FLSRegressor, load
+from deepfls.inspection import FiringMapDisplay, MembershipsDisplay
+from deepfls.inspection.plain import Snapshot
+from reading_cases import X, Y, regressor
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+def test_sets_before_training_are_those_it_began_with(kind: str, tmp_path: Any) -> None:
+    start = FLSRegressor(kind=kind, n_rules=3, epochs=1, learning_rate=1e-12, random_state=0).fit(X, Y[:, 0])
+    trained = FLSRegressor(kind=kind, n_rules=3, epochs=20, random_state=0).fit(X, Y[:, 0])
+    np.testing.assert_allclose(trained.initial_sets_[0], Snapshot.of(start).centers, rtol=1e-5)
+    np.testing.assert_allclose(trained.initial_sets_[2], Snapshot.of(start).upper_sigmas, rtol=1e-5)
+    assert not np.allclose(trained.initial_sets_[0], Snapshot.of(trained).centers, rtol=1e-5)
+    trained.save(tmp_path / "m.fls")
+    np.testing.assert_array_equal(load(tmp_path / "m.fls").initial_sets_, trained.initial_sets_)
+
+
+def test_start_survives_a_warm_start() -> None:
+    model = FLSRegressor(n_rules=3, epochs=2, warm_start=True, random_state=0).fit(X, Y[:, 0])
+    first = model.initial_sets_.copy()
+    np.testing.assert_array_equal(model.fit(X, Y[:, 0]).initial_sets_, first)
+
+
+def test_door_draws_chosen_inputs_before_and_after() -> None:
+    display = regressor("km").plot_memberships(features=["x2", 0], rules=[1], before=True)
+    assert list(display.names) == ["x2", "x0"]
+    assert display.before is not None
+    dotted = [line for line in display.axes_[0].get_lines() if line.get_linestyle() == ":"]
+    np.testing.assert_array_equal(dotted[0].get_ydata(), display.before[0][:, 1])
+    assert display.figure_.legends[0].get_texts()[-1].get_text() == "before training"
+    display.figure_.canvas.draw()
+
+
+def test_leading_rules_are_drawn_in_colour() -> None:
+    model = FLSRegressor(n_rules=10, epochs=1, random_state=0).fit(X, Y[:, 0])
+    display = model.plot_memberships(features=[0])
+    shown = [text.get_text() for text in display.figure_.legends[0].get_texts()]
+    assert shown == [f"rule {p + 1}" for p in sorted(np.argsort(-model.rule_shares_)[:7])]
+
+
+def test_unknown_input_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"features must be one of 'x0', 'x1', 'x2', 'x3', got 'x9'\."):
+        regressor("km").plot_memberships(features=["x9"])
+    with pytest.raises(ValueError, match=r"features must be between 0 and 3, got 4\."):
+        regressor("km").plot_memberships(features=[4])
+
+
+def test_model_without_a_record_of_its_start_says_so() -> None:
+    model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(X, Y[:, 0])
+    del model.initial_sets_
+    with pytest.raises(ValueError, match=r"before must be False for a model that has no record"):
+        MembershipsDisplay.from_estimator(model, before=True)
+
+
+def test_firing_map_averages_the_shares_of_each_bin() -> None:
+    model = regressor("km")
+    display = FiringMapDisplay.from_estimator(model, X, feature="x1", n_bins=5)
+    np.testing.assert_allclose(np.nansum(display.shares, axis=0), 1.0)
+    firing = model.firing_strengths(X)
+    weight = firing.lower + firing.upper
+    weight /= weight.sum(axis=1, keepdims=True)
+    inside = (X[:, 1] >= display.edges[2]) & (X[:, 1] < display.edges[3])
+    np.testing.assert_allclose(display.shares[:, 2], weight[inside].mean(axis=0), rtol=1e-8)
+    display.figure_.canvas.draw()
+
+
+def test_firing_map_of_a_constant_input_is_drawn() -> None:
+    x = X.copy()
+    x[:, 0] = 3.0
+    model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, Y[:, 0])
+    FiringMapDisplay.from_estimator(model, x, feature=0).figure_.canvas.draw()

@@ -1,0 +1,115 @@
+"""The page as a file: one, whole, small, closed to everything but itself."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepfls import FLSRegressor
+from deepfls.inspection import report_html
+from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.report_data import payload_of
+from reading_cases import HOSTILE, LABELS, X, Y, classifier, hostile_regressor, regressor
+
+
+def payload(page: str) -> dict[str, Any]:
+    found = re.search(r'<script type="application/json" id="system">(.*?)</script>', page, flags=re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_page_carries_the_system_to_the_last_bit() -> None:
+    model = regressor("km")
+    content, snapshot = payload(report_html(model)), Snapshot.of(model)
+    for name in ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes"):
+        np.testing.assert_array_equal(np.array(content[name]), getattr(snapshot, name))
+
+
+def test_page_is_closed_to_everything_but_its_own_script_and_style() -> None:
+    page = report_html(regressor("km"))
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; ")
+    assert "unsafe" not in policy[1]
+    for tag in ("script", "style"):
+        blocks = re.findall(rf"<{tag}>(.*?)</{tag}>", page, flags=re.DOTALL)
+        assert len(blocks) == 1
+        digest = base64.b64encode(hashlib.sha256(blocks[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy[1]
+    assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
+    assert "innerHTML" not in page
+    assert "insertAdjacentHTML" not in page
+
+
+def test_names_never_become_markup() -> None:
+    page = report_html(hostile_regressor(), title="<script>bad()</script>")
+    assert payload(page)["inputs"]["names"] == HOSTILE
+    assert "<script>bad" not in page
+    assert "<img" not in page
+    assert page.count("<script") == 2
+    assert "&lt;script&gt;bad()" in page
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_page(tmp_path: Path) -> None:
+    model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(X, Y[:, 0])
+    model.feature_names_in_ = np.array(["\ud83d", "a", "b", "c"], dtype=object)
+    path = model.to_report(tmp_path / "half.html", title="\ud83d")
+    assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_page_for_50_inputs_30_rules_2_outputs_is_small(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 50)) * 123.456
+    model = FLSRegressor(n_rules=30, epochs=1, random_state=0).fit(x, x[:, :2])
+    assert model.to_report(tmp_path / "large.html", x, x[:, :2]).stat().st_size < 2_000_000
+
+
+def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text("before")
+    with pytest.raises(ValueError, match=r"X must be finite"):
+        regressor("km").to_report(path, np.full((2, 4), np.nan))
+    assert path.read_text() == "before"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_measures_are_those_of_the_estimator() -> None:
+    model = regressor("km", 1)
+    content = payload_of(model, X, Y[:, 0])
+    values = content["data"]["metrics"][0]["values"]
+    assert values["R²"] == pytest.approx(model.score(X, Y[:, 0]), rel=1e-9)
+    sample, truth = np.array(content["data"]["sample"]), np.array(content["data"]["truth"])
+    places = [int(np.flatnonzero((row == X).all(axis=1))[0]) for row in sample]
+    np.testing.assert_array_equal(truth[:, 0], Y[places, 0])
+
+
+def test_classes_are_measured_and_named() -> None:
+    content = payload_of(classifier(), X, LABELS)
+    assert content["data"]["metrics"][0]["values"]["accuracy"] == pytest.approx(classifier().score(X, LABELS))
+    assert set(np.ravel(content["data"]["truth"])) <= set(LABELS)
+
+
+def test_learning_curve_is_thinned_and_keeps_its_ends() -> None:
+    model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(X, Y[:, 0])
+    model.history_ = [{"epoch": float(e), "loss": float("nan") if e == 1 else 1.0 / e} for e in range(1, 2001)]
+    history = payload_of(model)["history"]
+    assert len(history) <= 400
+    assert history[0] == {"epoch": 1.0, "loss": None}
+    assert history[-1]["epoch"] == 2000.0
+
+
+def test_page_refuses_true_values_without_rows(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"X must be given with y, got y alone\."):
+        regressor("km").to_report(tmp_path / "r.html", y=Y)
+
+
+def test_page_is_named_after_its_outputs() -> None:
+    assert "<title>y0 and y1</title>" in report_html(regressor("km"))
+    assert "<title>Plant</title>" in report_html(regressor("km"), title="Plant")

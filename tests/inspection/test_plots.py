@@ -1,0 +1,118 @@
+"""Displays draw what they are given, whatever the names, and leave matplotlib's globals alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from deepfls import FLSRegressor
+from deepfls.inspection import (
+    CoverageDisplay,
+    IntervalDisplay,
+    LearningCurveDisplay,
+    MembershipsDisplay,
+    PredictionDisplay,
+    WidthErrorDisplay,
+    label,
+)
+
+HOSTILE = ["$x_1$", "a\nb", "<b>", "😀" * 100]
+
+
+@pytest.fixture(scope="module", params=["t1", "it2"])
+def model(request: pytest.FixtureRequest) -> FLSRegressor:
+    generator = np.random.default_rng(0)
+    x = generator.normal(10, 3, size=(80, 4))
+    pandas = pytest.importorskip("pandas", reason="names of columns come from a data frame")
+    frame = pandas.DataFrame(x, columns=HOSTILE)
+    return FLSRegressor(kind=request.param, n_rules=3, epochs=3, patience=2, random_state=0).fit(frame, x[:, 0] ** 2)
+
+
+def test_label_is_one_line_of_plain_text() -> None:
+    assert label("cost in $") == r"cost in \$"
+    assert label("a\n b") == "a b"
+    assert len(label("x" * 300)) == 40
+
+
+def test_memberships_are_those_of_the_system_in_the_units_of_the_data(model: FLSRegressor) -> None:
+    display = MembershipsDisplay.from_estimator(model, n_points=101)
+    assert list(display.names) == HOSTILE
+    for feature, (grid, lower, upper) in enumerate(zip(display.grids, display.lower, display.upper, strict=True)):
+        assert (lower <= upper).all()
+        center = model.x_scaling_.invert(model.system_.centers.numpy())[0, feature]
+        peak = grid[upper[:, 0].argmax()]
+        assert abs(peak - center) <= grid[1] - grid[0]
+
+
+def test_memberships_are_drawn_with_hostile_names(model: FLSRegressor) -> None:
+    display = MembershipsDisplay.from_estimator(model).plot(rules=[0, 2])
+    assert [ax.get_xlabel() for ax in display.axes_[:4]] == [label(name) for name in HOSTILE]
+    display.figure_.canvas.draw()
+
+
+def test_learning_curve_shows_training_and_validation(model: FLSRegressor) -> None:
+    display = LearningCurveDisplay.from_estimator(model, name="plant")
+    training, validation = display.ax_.get_lines()
+    np.testing.assert_allclose(training.get_ydata(), [row["loss"] for row in model.history_])
+    np.testing.assert_allclose(validation.get_ydata(), [row["validation_loss"] for row in model.history_])
+    assert training.get_label() == "plant, training"
+
+
+@pytest.mark.parametrize("n_rows", [10, 5000])
+def test_predictions_are_drawn_as_points_or_counted(n_rows: int) -> None:
+    y = np.linspace(0, 1, n_rows)
+    display = PredictionDisplay(y, y**2).plot(name="y$")
+    assert display.ax_.get_xlabel() == r"true y\$"
+    assert len(display.ax_.collections) == 1
+    display.figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("over_x", [False, True])
+def test_intervals_are_drawn_as_a_band_with_the_misses_marked(over_x: bool) -> None:
+    y = np.array([0.0, 1.0, 2.0, 9.0])
+    x = np.array([3.0, 1.0, 2.0, 0.0]) if over_x else None
+    display = IntervalDisplay(y, np.array([0.1, 0.9, 2.1, 3.0]), y.clip(max=3) - 1, y.clip(max=3) + 1, x).plot(
+        name="y$", x_name="t$"
+    )
+    band, inside, outside = display.ax_.collections
+    assert len(inside.get_offsets()) == 3
+    assert outside.get_offsets().tolist() == [[0.0 if over_x else 4.0, 9.0]]
+    assert band.get_label() == "interval"
+    assert display.ax_.get_xlabel() == (r"t\$" if over_x else "rows, ranked by prediction")
+    display.figure_.canvas.draw()
+
+
+def test_coverage_is_drawn_against_nominal() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 1))
+    model = FLSRegressor(n_rules=2, epochs=2, coverage=0.9, random_state=0).fit(x, x[:, 0])
+    display = CoverageDisplay.from_estimator(model, x, x[:, 0])
+    assert display.nominal.max() == 0.95  # 39 rows promise no more than 0.975
+    _, line = display.ax_.get_lines()
+    np.testing.assert_array_equal(line.get_ydata(), display.covered)
+    expected = np.mean(
+        [low <= y <= high for y, low, high in zip(x[:, 0], *model.predict_interval(x, coverage=0.5), strict=True)]
+    )
+    assert display.covered[np.isclose(display.nominal, 0.5)] == expected
+
+
+@pytest.mark.parametrize("n_rows", [5, 40, 5000])
+def test_widths_are_drawn_against_errors_with_the_means_of_tenths(n_rows: int) -> None:
+    width = np.linspace(1, 2, n_rows)
+    display = WidthErrorDisplay(width, -width / 4).plot(name="y$")
+    means = display.ax_.get_lines()[0]
+    np.testing.assert_allclose(means.get_ydata(), means.get_xdata() / 4)
+    assert len(means.get_xdata()) == min(n_rows, 10)
+    assert display.ax_.get_xlabel() == r"width of the interval of y\$"
+    display.figure_.canvas.draw()
+
+
+def test_plots_do_not_touch_pyplot() -> None:
+    source = (
+        "import sys; from deepfls.inspection import LearningCurveDisplay; "
+        "LearningCurveDisplay([{'epoch': 1.0, 'loss': 1.0}]).plot(); print('matplotlib.pyplot' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

@@ -1,0 +1,115 @@
+"""Simplification: fewer rules for a stated price, and the original left alone."""
+
+from __future__ import annotations
+
+import copy
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from deepfls import FLSRegressor, load, metrics
+from deepfls.inspection.plain import Snapshot
+from reading_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
+
+RNG = np.random.default_rng(2)
+PLAIN = RNG.uniform(-2, 2, size=(300, 2))
+TARGET = np.sin(2 * PLAIN[:, 0]) + 0.3 * PLAIN[:, 1]
+
+
+@pytest.mark.parametrize("name", [name for name in SYSTEMS if name != "one-rule"])
+@pytest.mark.parametrize("tolerance", [0.0, 0.3])
+def test_simplified_system_keeps_within_the_tolerance(name: str, tolerance: float) -> None:
+    model = regressor(name, 1)
+    before = copy.deepcopy(model.system_.state_dict())
+    fewer, report = model.simplify(X, Y[:, 0], tolerance=tolerance)
+    assert report.error_before == pytest.approx(metrics.rmse(Y[:, 0], model.predict(X)), rel=1e-8)
+    assert report.error_after == pytest.approx(metrics.rmse(Y[:, 0], fewer.predict(X)), rel=1e-8)
+    assert report.error_after <= report.error_before * (1 + tolerance) * (1 + 1e-9)
+    assert fewer.system_.n_rules == report.n_rules_after == report.n_rules_before - len(report.steps)
+    assert all(torch.equal(before[key], value) for key, value in model.system_.state_dict().items())
+    assert model.n_rules == report.n_rules_before
+
+
+@pytest.mark.parametrize("name", ["t1", "km", "bmm", "heights", "widths"])
+def test_simplified_estimator_matches_its_snapshot_and_its_file(name: str, tmp_path: Any) -> None:
+    fewer, report = regressor(name).simplify(X, Y, tolerance=1.0)
+    assert report.n_rules_after < report.n_rules_before
+    np.testing.assert_allclose(Snapshot.of(fewer).output(NEW).y, fewer.predict(NEW), rtol=1e-9)
+    fewer.save(tmp_path / "fewer.fls")
+    np.testing.assert_array_equal(load(tmp_path / "fewer.fls").predict(NEW), fewer.predict(NEW))
+    assert fewer.rule_shares_.sum() == pytest.approx(1.0)
+
+
+def test_exact_copies_are_merged_for_nothing() -> None:
+    model = FLSRegressor(kind="it2", n_rules=6, epochs=60, random_state=0).fit(PLAIN, TARGET)
+    with torch.no_grad():
+        for parameter in model.system_.parameters():
+            parameter[3] = parameter[0]
+    _, report = model.simplify(PLAIN, TARGET, tolerance=0.0)
+    assert report.steps
+    assert report.error_after <= report.error_before * (1 + 1e-9)
+
+
+def test_a_dead_rule_goes() -> None:
+    model = FLSRegressor(kind="t1", n_rules=4, tnorm="product", epochs=60, random_state=0).fit(PLAIN, TARGET)
+    with torch.no_grad():
+        model.system_.centers[2] += 60.0
+    _, report = model.simplify(PLAIN, TARGET, tolerance=0.0)
+    assert ("3",) in [step.rules for step in report.steps if step.action == "prune"]
+
+
+def test_larger_tolerance_never_keeps_more_rules() -> None:
+    model = FLSRegressor(n_rules=8, epochs=40, random_state=0).fit(PLAIN, TARGET)
+    left = [model.simplify(PLAIN, TARGET, tolerance=t).report.n_rules_after for t in (0.0, 0.05, 0.5, 100.0)]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 1
+
+
+def test_classifier_is_measured_by_its_probabilities() -> None:
+    model = classifier()
+    fewer, report = model.simplify(X, LABELS, tolerance=0.2)
+    truth = (LABELS[:, np.newaxis] == model.classes_).astype(float)
+    assert report.measure == "RMSE of the probabilities"
+    assert report.error_after == pytest.approx(metrics.rmse(truth, fewer.predict_proba(X)), rel=1e-8)
+
+
+def test_one_rule_stays() -> None:
+    fewer, report = regressor("one-rule", 1).simplify(X, Y[:, 0])
+    assert report.steps == ()
+    assert str(report) == "All 1 rules stay: no step keeps the RMSE within 0.01."
+    np.testing.assert_allclose(fewer.predict(NEW), regressor("one-rule", 1).predict(NEW), rtol=1e-12)
+
+
+def test_report_tells_every_step() -> None:
+    report = regressor("km", 1).simplify(X, Y[:, 0], tolerance=1.0).report
+    lines = str(report).splitlines()
+    assert re.match(r"5 rules became \d: RMSE [\d.]+ became [\d.]+ \([+-][\d.]+%, \+100.00% allowed\)\.", lines[0])
+    assert len(lines) == 1 + len(report.steps)
+    assert report.to_dict()["steps"][0]["action"] in ("merge", "prune")
+
+
+def test_simplified_estimator_can_be_trained_on() -> None:
+    fewer = regressor("km", 1).simplify(X, Y[:, 0], tolerance=1.0).estimator
+    fewer.set_params(warm_start=True, epochs=2)
+    assert fewer.fit(X, Y[:, 0]).system_.n_rules == fewer.n_rules
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tolerance": -0.1}, "tolerance must be at least 0, got -0.1."),
+        ({"y": Y[:3, 0]}, "X and y must have the same number of rows, got 150 and 3."),
+        ({"y": np.full(150, np.nan)}, "y must be finite, got NaN in row"),
+    ],
+)
+def test_simplify_refuses_what_makes_no_sense(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        regressor("km", 1).simplify(X, **{"y": Y[:, 0], **arguments})
+
+
+def test_simplify_refuses_unknown_classes() -> None:
+    with pytest.raises(ValueError, match=r"y must hold classes the model was trained on, got 'hot'\."):
+        classifier().simplify(X, np.full(150, "hot"))

@@ -1,0 +1,101 @@
+"""What rules and inputs do on a table."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from deepfls import FLSRegressor, metrics
+from deepfls.inspection.plain import Snapshot
+from reading_cases import LABELS, X, Y, classifier, regressor
+
+RNG = np.random.default_rng(1)
+PLAIN = RNG.normal(size=(300, 3))
+# The first input matters most, the last not at all.
+TARGET = 5 * PLAIN[:, 0] + PLAIN[:, 1]
+
+
+@pytest.fixture(scope="module")
+def model() -> FLSRegressor:
+    return FLSRegressor(n_rules=4, epochs=20, random_state=0).fit(PLAIN, TARGET)
+
+
+def test_inputs_are_ranked_by_what_they_do(model: FLSRegressor) -> None:
+    found = model.explain_data(PLAIN, TARGET)
+    assert found.measure == "rmse"
+    assert np.argsort(-found.permutation).tolist() == [0, 1, 2]
+    assert np.argsort(-found.gradient).tolist() == [0, 1, 2]
+    assert found.gradient[0] == pytest.approx(5 * PLAIN[:, 0].std(), rel=0.1)
+
+
+def test_permutation_equals_a_full_pass(model: FLSRegressor) -> None:
+    found = model.explain_data(PLAIN, TARGET, random_state=3)
+    random = np.random.RandomState(3)
+    sample = random.permutation(300)
+    order = np.random.RandomState(3).permutation(300)
+    x, y = PLAIN[sample], TARGET[sample]
+    shuffled = x.copy()
+    shuffled[:, 1] = x[order, 1]
+    growth = metrics.rmse(y, model.predict(shuffled)) - metrics.rmse(y, model.predict(x))
+    assert found.permutation[1] == pytest.approx(growth, rel=1e-6)
+
+
+def test_gradient_equals_finite_differences(model: FLSRegressor) -> None:
+    step = 1e-5
+    up, down = PLAIN.copy(), PLAIN.copy()
+    up[:, 0] += step
+    down[:, 0] -= step
+    slope = (model.predict(up) - model.predict(down)) / (2 * step)
+    expected = np.sqrt(np.mean(slope**2)) * PLAIN[:, 0].std()
+    assert model.explain_data(PLAIN).gradient[0] == pytest.approx(expected, rel=1e-3)
+
+
+def test_without_true_values_the_change_of_the_outputs_counts(model: FLSRegressor) -> None:
+    found = model.explain_data(PLAIN)
+    assert found.measure == "change"
+    assert (found.permutation >= 0).all()
+
+
+def test_usage_adds_up() -> None:
+    found = regressor("km").explain_data(X, Y)
+    assert found.shares.sum() == pytest.approx(1.0)
+    assert found.leads.sum() == pytest.approx(1.0)
+    assert "Rules on 150 rows" in found.to_text()
+    assert found._repr_html_().count("<table>") == 2
+
+
+def test_classes_are_measured_by_log_loss() -> None:
+    assert classifier().explain_data(X, LABELS).measure == "log_loss"
+
+
+def test_duplicates_are_found() -> None:
+    model = FLSRegressor(kind="t1", n_rules=3, epochs=3, random_state=0).fit(PLAIN, TARGET)
+    with torch.no_grad():
+        for values in (model.system_.centers, model.system_.slopes, model.system_.intercepts):
+            values[1] = values[0]
+        model.system_.sigmas = torch.ones_like(model.system_.centers)
+    pairs = model.explain_data(PLAIN).duplicates
+    assert [(pair.first, pair.second) for pair in pairs] == [(0, 1)]
+    assert pairs[0].overlap == pytest.approx(1.0)
+    assert "much like 2" in model.explain_data(PLAIN).to_text()
+
+
+def test_dead_rules_are_found() -> None:
+    model = FLSRegressor(kind="t1", n_rules=3, tnorm="product", epochs=3, random_state=0).fit(PLAIN, TARGET)
+    with torch.no_grad():
+        model.system_.centers[2] += 60.0
+    found = model.explain_data(PLAIN, TARGET)
+    assert found.dead == (2,)
+    assert found.shares[2] < 1e-9
+    assert found.to_dict()["rules"][2]["dead"]
+    assert Snapshot.of(model).n_rules == 3
+
+
+def test_two_rules_that_never_fire_are_no_duplicates() -> None:
+    model = FLSRegressor(kind="t1", n_rules=3, tnorm="product", epochs=3, random_state=0).fit(PLAIN, TARGET)
+    with torch.no_grad():
+        model.system_.centers[1:] += 900.0
+    found = model.explain_data(PLAIN, TARGET)
+    assert found.dead == (1, 2)
+    assert found.duplicates == ()

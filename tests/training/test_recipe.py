@@ -1,0 +1,26 @@
+"""The automatic settings follow the number of rows within their bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from deepfls.training import recipe
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "batch_size", "epochs", "rate", "width", "decay"),
+    [
+        (1, 32, 5, 0.05, 1.0, 1.0),
+        (354, 32, 133, 0.05, 1.0, 350 / 354),
+        (6698, 512, 388, 0.0298, 0.5227, 350 / 6698),
+        (10_000_000, 4096, 14, 0.01, 0.3, 3.5e-5),
+    ],
+)
+def test_settings_follow_the_number_of_rows(
+    n_rows: int, batch_size: int, epochs: int, rate: float, width: float, decay: float
+) -> None:
+    assert recipe.batch_size(n_rows) == batch_size
+    assert recipe.epochs(n_rows, batch_size) == epochs
+    assert recipe.learning_rate(n_rows) == pytest.approx(rate, rel=1e-2)
+    assert recipe.width(n_rows) == pytest.approx(width, rel=1e-2)
+    assert recipe.weight_decay(n_rows) == pytest.approx(decay)
