@@ -22,16 +22,16 @@ sys.path.insert(0, str(ROOT / "tests"))  # the systems of the tests
 from deepfls import FLSRegressor  # noqa: E402
 from deepfls.cli.sections import hardware, markdown_table, write_section  # noqa: E402
 from deepfls.export.c import c_header  # noqa: E402
-from deepfls.inspection.plain import Snapshot  # noqa: E402
-from export_cases import compiled, inputs_of, random_snapshot, reference, run_c  # noqa: E402  # after the path
+from deepfls.inspection.plain import PlainSystem  # noqa: E402
+from export_cases import compiled, inputs_of, random_plain_system, reference, run_c  # noqa: E402  # after the path
 
 # Width of the box of inputs in ranges of the data; 6 standard deviations of the centers in random systems.
 WIDTHS = (1.0, 1.5, 3.0, 10.0, 100.0, 1000.0)
 METHODS = ("km", "nt", "bmm", "sm")
 
 
-def random_system(seed: int) -> Snapshot:
-    return random_snapshot(
+def random_system(seed: int) -> PlainSystem:
+    return random_plain_system(
         seed,
         kind="it2" if seed % 4 else "t1",
         uncertainty=("h", "s", "hs")[seed % 3],
@@ -41,7 +41,7 @@ def random_system(seed: int) -> Snapshot:
     )
 
 
-def trained_system(seed: int) -> Snapshot:
+def trained_system(seed: int) -> PlainSystem:
     """A system of 1 to 6 inputs on scales of their own, trained on a function with a bend and a product."""
     rng = np.random.default_rng(seed)
     n_features = int(rng.integers(1, 7))
@@ -57,20 +57,20 @@ def trained_system(seed: int) -> Snapshot:
         random_state=seed,
         device="cpu",
     )
-    return Snapshot.of(model.fit(x, y))
+    return PlainSystem.of(model.fit(x, y))
 
 
-def errors_of(snapshot: Snapshot, seed: int, rows: int) -> list[np.ndarray]:
+def errors_of(plain: PlainSystem, seed: int, rows: int) -> list[np.ndarray]:
     """Errors (3, rows) of one system for every width of the box: by output, by spread, by spread beyond the rounding."""
-    header = c_header(snapshot, prefix="plant", exp=("libm", "builtin")[seed // 2 % 2]).text
+    header = c_header(plain, prefix="plant", exp=("libm", "builtin")[seed // 2 % 2]).text
     found = []
     with tempfile.TemporaryDirectory() as folder:
         program = compiled(Path(folder), header)
         for width in WIDTHS:
-            x = inputs_of(snapshot, rows, seed, width)
-            got, truth = run_c(program, x, snapshot.n_outputs), reference(snapshot, x)
+            x = inputs_of(plain, rows, seed, width)
+            got, truth = run_c(program, x, plain.n_outputs), reference(plain, x)
             parts = []
-            for name in ("y",) if snapshot.kind == "t1" else ("y", "y_left", "y_right"):
+            for name in ("y",) if plain.kind == "t1" else ("y", "y_left", "y_right"):
                 expected = getattr(truth, name)
                 error, spread = np.abs(getattr(got, name) - expected), expected.std(axis=0)
                 half_unit = np.spacing(np.abs(expected).astype(np.float32)).astype(np.float64) / 2

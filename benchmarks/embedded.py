@@ -24,7 +24,7 @@ from deepfls import FLSRegressor
 from deepfls.cli.sections import markdown_table, write_section
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 SOURCES = Path(__file__).parent / "cortex_m"
 TOOLS = ("arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
@@ -114,12 +114,12 @@ def emulate(
     return Run(y, y_left, y_right, int(sizes[0]), int(lines[-1][0]), instructions)
 
 
-def trained(kind: str, n_rules: int = 5) -> Snapshot:
+def trained(kind: str, n_rules: int = 5) -> PlainSystem:
     """A system of 4 inputs, trained on a smooth function of them, on scales of their own."""
     rng = np.random.default_rng(0)
     x = rng.uniform([0.0, 20.0, 990.0, 25.0], [40.0, 80.0, 1030.0, 100.0], (500, 4))
     y = 480.0 - 1.5 * x[:, 0] - 0.2 * x[:, 1] + 10.0 * np.sin(x[:, 0] / 8.0) + 0.05 * x[:, 3]
-    return Snapshot.of(FLSRegressor(kind=kind, n_rules=n_rules, epochs=30, random_state=0, device="cpu").fit(x, y))
+    return PlainSystem.of(FLSRegressor(kind=kind, n_rules=n_rules, epochs=30, random_state=0, device="cpu").fit(x, y))
 
 
 def main() -> None:
@@ -135,12 +135,12 @@ def main() -> None:
     for core, number, exp in CASES:
         base = None
         for kind, system in (("t1", "T1"), ("it2", "IT2, km")):
-            snapshot = trained(kind)
-            header = c_header(snapshot, prefix="plant", number=number, exp=exp)
-            assert snapshot.input_range is not None
-            x = np.random.default_rng(1).uniform(*snapshot.input_range, (arguments.rows, snapshot.n_features))
-            x = x if number == "float" else FixedPoint.of(snapshot, number).quantized(x)
-            run = emulate(header.text, x, snapshot.n_outputs, number=number, core=core)
+            plain = trained(kind)
+            header = c_header(plain, prefix="plant", number=number, exp=exp)
+            assert plain.input_range is not None
+            x = np.random.default_rng(1).uniform(*plain.input_range, (arguments.rows, plain.n_features))
+            x = x if number == "float" else FixedPoint.of(plain, number).quantized(x)
+            run = emulate(header.text, x, plain.n_outputs, number=number, core=core)
             mean = float(run.instructions.mean())
             base = base or mean
             counts = (run.flash, header.table_bytes, run.stack, mean, run.instructions.max())

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from deepfls.functional.reduction import type_reduce
-from deepfls.inspection.plain import Output, Snapshot
+from deepfls.inspection.plain import Output, PlainSystem
 
 Array = Any
 
@@ -58,7 +58,7 @@ class COutput(NamedTuple):
     index: Array
 
 
-def random_snapshot(seed: int, **fields: Any) -> Snapshot:
+def random_plain_system(seed: int, **fields: Any) -> PlainSystem:
     """A system with random rules over inputs on scales of their own, some far from zero."""
     rng = np.random.default_rng(seed)
     n_rules = fields.pop("n_rules", int(rng.integers(1, 9)))
@@ -77,7 +77,7 @@ def random_snapshot(seed: int, **fields: Any) -> Snapshot:
     slopes = rng.normal(size=(n_rules, n_outputs, n_features)) / scale * order
     outputs = rng.normal(size=(n_rules, n_outputs)) + rng.choice([0.0, 100.0])
     classes = fields.pop("classes", None)
-    return Snapshot(
+    return PlainSystem(
         kind=kind,
         tnorm=fields.pop("tnorm", "product"),
         order=order,
@@ -99,12 +99,12 @@ def random_snapshot(seed: int, **fields: Any) -> Snapshot:
     )
 
 
-def inputs_of(snapshot: Snapshot, n_rows: int, seed: int = 0, stretch: float = 1.0) -> Array:
+def inputs_of(plain: PlainSystem, n_rows: int, seed: int = 0, stretch: float = 1.0) -> Array:
     """Rows over the range of a system's inputs, exact in float32."""
     rng = np.random.default_rng(seed)
-    low, high = snapshot.input_range  # type: ignore[misc]
+    low, high = plain.input_range  # type: ignore[misc]
     middle, half = (low + high) / 2, (high - low) / 2 * stretch
-    return rng.uniform(middle - half, middle + half, (n_rows, snapshot.n_features)).astype(np.float32).astype(np.float64)
+    return rng.uniform(middle - half, middle + half, (n_rows, plain.n_features)).astype(np.float32).astype(np.float64)
 
 
 def compiled(
@@ -137,39 +137,39 @@ def run_c(program: Path, x: Array, n_outputs: int, dtype: Any = np.float32) -> C
     return COutput(*values, rows["index"])
 
 
-def reference(snapshot: Snapshot, x: Array, *, exact: bool = False) -> Output:
+def reference(plain: PlainSystem, x: Array, *, exact: bool = False) -> Output:
     """What Python computes in float64: crisp outputs as ``predict`` gives them, ends as ``predict_interval`` does.
 
     Where ``exact``, firing and consequents come from fractions and only their differences are rounded: far outside the data
     float64 itself loses the differences between logarithms of firing.
     """
     if exact:
-        log_lower, log_upper, own_lower, consequents = _exact_forms(snapshot, x)
+        log_lower, log_upper, own_lower, consequents = _exact_forms(plain, x)
     else:
-        (log_lower, log_upper), consequents = snapshot.firing(x), snapshot.rule_outputs(x)
+        (log_lower, log_upper), consequents = plain.firing(x), plain.rule_outputs(x)
         own_lower = log_lower
-    y_left, y_right, y = snapshot.reduced(log_lower, log_upper, consequents)
-    if snapshot.type_reduction in ("bmm", "sm"):
+    y_left, y_right, y = plain.reduced(log_lower, log_upper, consequents)
+    if plain.type_reduction in ("bmm", "sm"):
         # Not held within the ends, which is what `predict` does and where firing below e^-600 shows.
-        mix = None if snapshot.mix is None else torch.from_numpy(snapshot.mix)
+        mix = None if plain.mix is None else torch.from_numpy(plain.mix)
         parts = map(torch.from_numpy, (own_lower, log_upper, consequents))
-        y = type_reduce(*parts, method=snapshot.type_reduction, mix=mix).numpy()
+        y = type_reduce(*parts, method=plain.type_reduction, mix=mix).numpy()
     return Output(y_left, y_right, y)
 
 
-def _exact_forms(snapshot: Snapshot, x: Array) -> tuple[Array, Array, Array, Array]:
+def _exact_forms(plain: PlainSystem, x: Array) -> tuple[Array, Array, Array, Array]:
     """Lower and upper log-firing relative to the largest upper, lower relative to the largest lower, and consequents."""
     exact = np.frompyfunc(lambda value: Fraction(float(value)), 1, 1)
-    share = Fraction(1) if snapshot.tnorm == "product" else Fraction(1, snapshot.n_features)
-    distances = exact(x)[:, np.newaxis] - exact(snapshot.centers)
-    log_upper = -share / 2 * ((distances / exact(snapshot.upper_sigmas)) ** 2).sum(axis=2)
-    log_lower = -share / 2 * ((distances / exact(snapshot.lower_sigmas)) ** 2).sum(axis=2)
-    log_lower = log_lower + share * exact(snapshot.log_heights).sum(axis=1)
+    share = Fraction(1) if plain.tnorm == "product" else Fraction(1, plain.n_features)
+    distances = exact(x)[:, np.newaxis] - exact(plain.centers)
+    log_upper = -share / 2 * ((distances / exact(plain.upper_sigmas)) ** 2).sum(axis=2)
+    log_lower = -share / 2 * ((distances / exact(plain.lower_sigmas)) ** 2).sum(axis=2)
+    log_lower = log_lower + share * exact(plain.log_heights).sum(axis=1)
     log_lower = np.minimum(log_lower, log_upper)
     peaks = [part.max(axis=1, keepdims=True) for part in (log_upper, log_upper, log_lower)]
     parts = zip((log_lower, log_upper, log_lower), peaks, strict=True)
     relative = [np.maximum(part - peak, -(10**300)).astype(np.float64) for part, peak in parts]
-    products = (exact(x)[:, np.newaxis, np.newaxis] * exact(snapshot.slopes)).sum(axis=3) + exact(snapshot.intercepts)
+    products = (exact(x)[:, np.newaxis, np.newaxis] * exact(plain.slopes)).sum(axis=3) + exact(plain.intercepts)
     return relative[0], relative[1], relative[2], products.astype(np.float64)
 
 

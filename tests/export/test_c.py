@@ -19,7 +19,7 @@ from deepfls import FLSClassifier, FLSRegressor
 from deepfls.export.c import c_header, write_c
 from deepfls.export.c_float import work
 from deepfls.export.text import c_table, comment_name, float_literal
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from export_cases import (
     SANITIZERS,
     WARNINGS,
@@ -27,7 +27,7 @@ from export_cases import (
     error_by_spread,
     inputs_of,
     needs_gcc,
-    random_snapshot,
+    random_plain_system,
     reference,
     relative_error,
     run_c,
@@ -51,23 +51,23 @@ SYSTEMS: list[dict[str, Any]] = [
 STRETCHES = (1.0, 1.5, 10.0, 1e3)
 
 
-def agree(program: Path, snapshot: Snapshot, x: Any, *, exact: bool = False) -> None:
+def agree(program: Path, plain: PlainSystem, x: Any, *, exact: bool = False) -> None:
     """Outputs and ends of the C within 1e-5 of the float64 of Python, by the output and by the spread alone."""
-    got, truth = run_c(program, x, snapshot.n_outputs), reference(snapshot, x, exact=exact)
-    for name in ("y",) if snapshot.kind == "t1" else ("y", "y_left", "y_right"):
+    got, truth = run_c(program, x, plain.n_outputs), reference(plain, x, exact=exact)
+    for name in ("y",) if plain.kind == "t1" else ("y", "y_left", "y_right"):
         assert relative_error(getattr(got, name), getattr(truth, name)) < 1e-5, name
         assert error_by_spread(getattr(got, name), getattr(truth, name)) < 1e-5, name
-    if snapshot.kind == "it2":
+    if plain.kind == "it2":
         assert (got.y_left <= got.y_right).all()
 
 
 @pytest.mark.parametrize("fields", SYSTEMS, ids=str)
 def test_c_agrees_with_python_on_random_systems_at_any_distance(fields: dict[str, Any], tmp_path: Path) -> None:
-    snapshot = random_snapshot(len(str(fields)), **fields)
+    plain = random_plain_system(len(str(fields)), **fields)
     exp = "builtin" if SYSTEMS.index(fields) % 2 else "libm"
-    program = compiled(tmp_path, c_header(snapshot, prefix="plant", exp=exp).text)
+    program = compiled(tmp_path, c_header(plain, prefix="plant", exp=exp).text)
     for stretch in STRETCHES:
-        agree(program, snapshot, inputs_of(snapshot, 10_000, stretch=stretch))
+        agree(program, plain, inputs_of(plain, 10_000, stretch=stretch))
 
 
 @pytest.mark.parametrize(
@@ -75,19 +75,19 @@ def test_c_agrees_with_python_on_random_systems_at_any_distance(fields: dict[str
 )
 @pytest.mark.parametrize("equal_widths", [False, True])
 def test_c_gives_the_exact_result_for_any_finite_input(fields: dict[str, Any], equal_widths: bool, tmp_path: Path) -> None:
-    snapshot = random_snapshot(5, **fields)
+    plain = random_plain_system(5, **fields)
     if equal_widths:
         # The squares cancel, and a difference of two logarithms is a 1e38th of them: float64 loses it, and its winner.
-        widths = [np.broadcast_to(part.min(axis=0), part.shape) for part in (snapshot.lower_sigmas, snapshot.upper_sigmas)]
-        snapshot = dataclasses.replace(snapshot, lower_sigmas=widths[0], upper_sigmas=widths[1])
+        widths = [np.broadcast_to(part.min(axis=0), part.shape) for part in (plain.lower_sigmas, plain.upper_sigmas)]
+        plain = dataclasses.replace(plain, lower_sigmas=widths[0], upper_sigmas=widths[1])
     rng = np.random.default_rng(0)
-    sizes = 10.0 ** (rng.uniform(-6, 38, (300, 1)) + rng.uniform(-6, 0, (300, snapshot.n_features)))
+    sizes = 10.0 ** (rng.uniform(-6, 38, (300, 1)) + rng.uniform(-6, 0, (300, plain.n_features)))
     x = (sizes * rng.choice([-1, 1], sizes.shape)).astype(np.float32).astype(np.float64)
-    got = run_c(compiled(tmp_path, c_header(snapshot, prefix="plant").text), x, snapshot.n_outputs)
-    truth = reference(snapshot, x, exact=True)
+    got = run_c(compiled(tmp_path, c_header(plain, prefix="plant").text), x, plain.n_outputs)
+    truth = reference(plain, x, exact=True)
     # Rows have scales of their own; what an output is compared with is the largest output of a rule on its row.
-    size = np.abs(snapshot.rule_outputs(x)).max(axis=1)
-    for name in ("y",) if snapshot.kind == "t1" else ("y", "y_left", "y_right"):
+    size = np.abs(plain.rule_outputs(x)).max(axis=1)
+    for name in ("y",) if plain.kind == "t1" else ("y", "y_left", "y_right"):
         expected, values = getattr(truth, name), getattr(got, name)
         holdable = np.abs(expected) < np.finfo(np.float32).max
         assert holdable.mean() > 0.9
@@ -97,14 +97,14 @@ def test_c_gives_the_exact_result_for_any_finite_input(fields: dict[str, Any], e
 
 @pytest.mark.parametrize("options", ["-Os", "-O3", "-O3 -std=gnu99 -ffp-contract=fast -march=native", "-O0 -fwrapv"])
 def test_c_agrees_however_it_is_compiled(options: str, tmp_path: Path) -> None:
-    snapshot = random_snapshot(11, n_rules=6, n_features=3)
-    program = compiled(tmp_path, c_header(snapshot, prefix="plant").text, options=[*WARNINGS, *options.split()])
+    plain = random_plain_system(11, n_rules=6, n_features=3)
+    program = compiled(tmp_path, c_header(plain, prefix="plant").text, options=[*WARNINGS, *options.split()])
     for stretch in STRETCHES:
-        agree(program, snapshot, inputs_of(snapshot, 2_000, stretch=stretch))
+        agree(program, plain, inputs_of(plain, 2_000, stretch=stretch))
 
 
 def test_fast_math_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "plant.h").write_text(c_header(random_snapshot(0), prefix="plant").text)
+    (tmp_path / "plant.h").write_text(c_header(random_plain_system(0), prefix="plant").text)
     (tmp_path / "main.c").write_text('#include "plant.h"\nint main(void) { return 0; }\n')
     done = subprocess.run(["gcc", "-ffast-math", "main.c"], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode
@@ -154,30 +154,30 @@ def test_c_keeps_the_probabilities_and_classes_of_a_classifier(tmp_path: Path) -
     ("fields", "exp"), [({"kind": "t1"}, "builtin"), ({}, "builtin"), ({"type_reduction": "bmm"}, "libm")]
 )
 def test_c_is_clean_under_sanitizers_for_any_input(fields: dict[str, Any], exp: str, tmp_path: Path) -> None:
-    snapshot = random_snapshot(3, n_features=3, **fields)
-    program = compiled(tmp_path, c_header(snapshot, prefix="plant", exp=exp).text, options=SANITIZERS)
+    plain = random_plain_system(3, n_features=3, **fields)
+    program = compiled(tmp_path, c_header(plain, prefix="plant", exp=exp).text, options=SANITIZERS)
     special = np.array([0.0, -0.0, 1e-45, 1e-38, 1.0, 1e6, -1e6, 1e15, 1e30, 3.4e38, -3.4e38, np.inf, -np.inf, np.nan])
     x = np.stack(np.meshgrid(special, special, special), axis=-1).reshape(-1, 3)
-    got = run_c(program, x, snapshot.n_outputs)
+    got = run_c(program, x, plain.n_outputs)
     broken = ~np.isfinite(x).all(axis=1)
-    for values in (got.y, got.y_left, got.y_right) if snapshot.kind == "it2" else (got.y,):
+    for values in (got.y, got.y_left, got.y_right) if plain.kind == "it2" else (got.y,):
         # As in Python: an infinite input is no point, and a rule's output there is none.
         assert np.isnan(values[broken]).all()
         assert not np.isnan(values[~broken]).any()
         assert np.isfinite(values[(np.abs(x) < 1e31).all(axis=1)]).all()
-    if snapshot.kind == "it2":
+    if plain.kind == "it2":
         assert (got.y_left[~broken] <= got.y_right[~broken]).all()
 
 
 def test_narrow_sets_are_refused_with_the_reason() -> None:
-    snapshot = random_snapshot(0, n_rules=3, n_features=2)
-    narrow = dataclasses.replace(snapshot, lower_sigmas=snapshot.lower_sigmas * 1e-7)
+    plain = random_plain_system(0, n_rules=3, n_features=2)
+    narrow = dataclasses.replace(plain, lower_sigmas=plain.lower_sigmas * 1e-7)
     with pytest.raises(ValueError, match=r"The widths of the sets must be at least about 4e-6 of the distance"):
         c_header(narrow, prefix="plant")
 
 
 def test_builtin_exponential_keeps_its_stated_error(tmp_path: Path) -> None:
-    header = c_header(random_snapshot(0, kind="t1"), prefix="plant", exp="builtin").text
+    header = c_header(random_plain_system(0, kind="t1"), prefix="plant", exp="builtin").text
     stated = float(re.search(r"Relative error below ([\d.e-]+)", header)[1].rstrip("."))  # type: ignore[index]
     (tmp_path / "plant.h").write_text(header)
     (tmp_path / "main.c").write_text(
@@ -194,7 +194,7 @@ def test_builtin_exponential_keeps_its_stated_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", ["float", "q15", "q31"])
 def test_header_compiles_as_cpp_and_in_two_files(number: str, tmp_path: Path) -> None:
-    header = c_header(random_snapshot(1), prefix="plant", number=number).text
+    header = c_header(random_plain_system(1), prefix="plant", number=number).text
     scalar = {"float": "float", "q15": "int16_t", "q31": "int32_t"}[number]
     (tmp_path / "plant.h").write_text(header)
     other = f'#include "plant.h"\n{scalar} other(const {scalar} *x, {scalar} *y);\n'
@@ -215,17 +215,17 @@ def test_header_compiles_as_cpp_and_in_two_files(number: str, tmp_path: Path) ->
 
 def test_margin_widens_the_interval(tmp_path: Path) -> None:
     for kind in ("t1", "it2"):
-        snapshot = random_snapshot(2, kind=kind, n_outputs=2)
-        x = inputs_of(snapshot, 100)
-        header = c_header(snapshot, prefix="plant", margin=[0.5, 2.0]).text
-        got, truth = run_c(compiled(tmp_path, header), x, 2), snapshot.output(x)
+        plain = random_plain_system(2, kind=kind, n_outputs=2)
+        x = inputs_of(plain, 100)
+        header = c_header(plain, prefix="plant", margin=[0.5, 2.0]).text
+        got, truth = run_c(compiled(tmp_path, header), x, 2), plain.output(x)
         margin = np.array([0.5, 2.0])
         np.testing.assert_allclose(got.y_left, truth.y_left - margin, rtol=1e-5)
         np.testing.assert_allclose(got.y_right, truth.y_right + margin, rtol=1e-5)
     with pytest.raises(ValueError, match=r"margin must be a number or have shape \(2,\), got shape \(3,\)\."):
-        c_header(snapshot, prefix="plant", margin=[1, 2, 3])
+        c_header(plain, prefix="plant", margin=[1, 2, 3])
     with pytest.raises(ValueError, match=r"margin must be at least 0, got -1\.0\."):
-        c_header(snapshot, prefix="plant", margin=-1)
+        c_header(plain, prefix="plant", margin=-1)
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False))
@@ -257,8 +257,8 @@ def test_names_cannot_leave_a_comment(name: str) -> None:
 
 def test_hostile_names_compile(tmp_path: Path) -> None:
     names = ("*/ #error x", "/* ??/\n", "ü\\")
-    snapshot = dataclasses.replace(random_snapshot(1, n_features=3), feature_names=names)
-    text = c_header(snapshot, prefix="plant").text
+    plain = dataclasses.replace(random_plain_system(1, n_features=3), feature_names=names)
+    text = c_header(plain, prefix="plant").text
     assert 'x[0]  "\\u002a\\u002f #error x"  ' in text
     compiled(tmp_path, text)
 
@@ -269,47 +269,47 @@ def test_hostile_names_compile(tmp_path: Path) -> None:
 )
 def test_illegal_prefix_is_an_error_with_a_suggestion(prefix: str, suggestion: str) -> None:
     with pytest.raises(ValueError, match="prefix must be a C identifier") as error:
-        c_header(random_snapshot(0), prefix=prefix)
+        c_header(random_plain_system(0), prefix=prefix)
     assert str(error.value).endswith(f"got {prefix!r}: try prefix={suggestion!r}.")
-    assert c_header(random_snapshot(0), prefix=suggestion).text.startswith("/*")
+    assert c_header(random_plain_system(0), prefix=suggestion).text.startswith("/*")
 
 
 def test_large_system_is_refused_with_its_size_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "plant.h"
-    snapshot = random_snapshot(0, n_rules=10_000, n_features=4, n_outputs=1)
+    plain = random_plain_system(0, n_rules=10_000, n_features=4, n_outputs=1)
     message = (
         r"The header must fit 32,768 bytes of flash and 8,192 bytes of RAM, got about 1,8\d\d,\d\d\d and 200,\d\d\d: "
         "train fewer rules, state a larger part with flash and ram, or force it"
     )
     with pytest.raises(ValueError, match=message):
-        write_c(path, snapshot)
+        write_c(path, plain)
     assert not path.exists()
-    assert write_c(path, snapshot, force=True).flash_bytes > 1_800_000
+    assert write_c(path, plain, force=True).flash_bytes > 1_800_000
 
 
 def test_limits_are_those_of_the_part(tmp_path: Path) -> None:
-    snapshot = random_snapshot(0, n_rules=200, n_features=4, n_outputs=1)
+    plain = random_plain_system(0, n_rules=200, n_features=4, n_outputs=1)
     for limits in ({"flash": 10_000}, {"ram": 1_000}):
         with pytest.raises(ValueError, match="The header must fit"):
-            write_c(tmp_path / "plant.h", snapshot, **limits)
-    write_c(tmp_path / "plant.h", snapshot, flash=40_000, ram=5_000)
+            write_c(tmp_path / "plant.h", plain, **limits)
+    write_c(tmp_path / "plant.h", plain, flash=40_000, ram=5_000)
 
 
 def test_numbers_beyond_float32_are_refused() -> None:
-    snapshot = random_snapshot(0)
+    plain = random_plain_system(0)
     with pytest.raises(ValueError, match=r"The outputs of the rules must be within ±1e\+28 for this target, got "):
-        c_header(dataclasses.replace(snapshot, intercepts=snapshot.intercepts + 1e40), prefix="plant")
+        c_header(dataclasses.replace(plain, intercepts=plain.intercepts + 1e40), prefix="plant")
 
 
 def test_header_states_sizes_and_work() -> None:
-    snapshot = random_snapshot(0, n_rules=5, n_features=4, n_outputs=1)
-    header = c_header(snapshot, prefix="plant")
+    plain = random_plain_system(0, n_rules=5, n_features=4, n_outputs=1)
+    header = c_header(plain, prefix="plant")
     assert f"{header.table_bytes:,} bytes of tables" in header.text
     assert f"about {header.ram_bytes:,} bytes of stack" in header.text
-    assert f"at most: {work(snapshot).simple:,} additions" in header.text
+    assert f"at most: {work(plain).simple:,} additions" in header.text
     # 2 ends, 14 sweeps each; 5 exponentials in each where firing spans many scales.
-    assert work(snapshot).divisions == 28
-    assert work(snapshot).exponentials == 140
+    assert work(plain).divisions == 28
+    assert work(plain).exponentials == 140
     assert "#define PLANT_SWEEPS 14" in header.text
     sizes = {"float": 4, "plant_halves": 8, "int64_t": 8, "int16_t": 2}
     found = re.findall(r"static const (\w+) plant_\w+((?:\[\d+\])+)", header.text)
@@ -320,7 +320,9 @@ def test_header_states_sizes_and_work() -> None:
 
 def test_every_name_of_a_header_has_its_prefix() -> None:
     for number in ("float", "q15"):
-        text = re.sub(r"/\*.*?\*/", "", c_header(random_snapshot(0), prefix="pump", number=number).text, flags=re.DOTALL)
+        text = re.sub(
+            r"/\*.*?\*/", "", c_header(random_plain_system(0), prefix="pump", number=number).text, flags=re.DOTALL
+        )
         defined = re.findall(r"^(?:static (?:inline|const) \w+|#define|typedef \w+) (\w+)", text, flags=re.MULTILINE)
         assert defined
         assert all(name.lower().startswith("pump_") for name in defined)

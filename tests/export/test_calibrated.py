@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from export_cases import compiled, needs_gcc, run_c
 
 pytestmark = needs_gcc
@@ -87,7 +87,7 @@ def test_without_a_calibration_the_interval_is_the_set(tmp_path: Path) -> None:
         model.to_c(tmp_path / "plant.h", **settings)
         text = (tmp_path / "plant.h").read_text()
         assert "the type-reduced set; not calibrated to a coverage" in text
-        got, truth = run_c(compiled(tmp_path, text), X, 1), Snapshot.of(model).output(X)
+        got, truth = run_c(compiled(tmp_path, text), X, 1), PlainSystem.of(model).output(X)
         np.testing.assert_allclose(got.y_left, truth.y_left, atol=1e-5 * Y[:, 0].std())
 
 
@@ -125,7 +125,7 @@ def test_fixed_point_holds_an_interval_that_is_a_margin(tmp_path: Path) -> None:
 
     model = fitted(kind="t1", **SPLIT, refit=False, normalized_scores=False)
     model.to_c(tmp_path / "plant.h", number="q31", X=X)
-    fixed = FixedPoint.of(Snapshot.of(model), "q31", X)
+    fixed = FixedPoint.of(PlainSystem.of(model), "q31", X)
     program = compiled(tmp_path, (tmp_path / "plant.h").read_text(), scalar="int32_t")
     got = run_c(program, fixed.quantized(X), 1, np.int32)
     lower, upper = model.predict_interval(X)

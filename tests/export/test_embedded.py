@@ -12,8 +12,8 @@ from deepfls import FLSRegressor
 from deepfls.export import c_fixed, c_float
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
-from deepfls.inspection.plain import Snapshot
-from export_cases import compiled, error_by_spread, inputs_of, random_snapshot, relative_error, run_c
+from deepfls.inspection.plain import PlainSystem
+from export_cases import compiled, error_by_spread, inputs_of, random_plain_system, relative_error, run_c
 from script_cases import benchmark_script
 
 embedded = benchmark_script("embedded")
@@ -24,22 +24,22 @@ pytestmark = pytest.mark.skipif(
 
 
 @pytest.fixture(scope="module")
-def systems() -> dict[str, Snapshot]:
+def systems() -> dict[str, PlainSystem]:
     return {kind: embedded.trained(kind) for kind in ("t1", "it2")}
 
 
-def vectors(snapshot: Snapshot, n_rows: int = 40) -> Any:
+def vectors(plain: PlainSystem, n_rows: int = 40) -> Any:
     """Rows a little beyond the data, and as many far from them."""
-    return np.concatenate([inputs_of(snapshot, n_rows // 2, stretch=s) for s in (1.2, 100.0)]).astype(np.float32)
+    return np.concatenate([inputs_of(plain, n_rows // 2, stretch=s) for s in (1.2, 100.0)]).astype(np.float32)
 
 
 @pytest.mark.parametrize("exp", ["libm", "builtin"])
-def test_cortex_m4_agrees_and_stays_small(systems: dict[str, Snapshot], exp: str) -> None:
+def test_cortex_m4_agrees_and_stays_small(systems: dict[str, PlainSystem], exp: str) -> None:
     instructions = {}
-    for kind, snapshot in systems.items():
-        x = vectors(snapshot)
-        header = c_header(snapshot, prefix="plant", exp=exp)
-        run, truth = embedded.emulate(header.text, x, 1), snapshot.output(x.astype(np.float64))
+    for kind, plain in systems.items():
+        x = vectors(plain)
+        header = c_header(plain, prefix="plant", exp=exp)
+        run, truth = embedded.emulate(header.text, x, 1), plain.output(x.astype(np.float64))
         for got, expected in ((run.y, truth.y), (run.y_left, truth.y_left), (run.y_right, truth.y_right)):
             np.testing.assert_allclose(got[:20], expected[:20], rtol=1e-5)
             # Further out outputs cross zero.
@@ -55,7 +55,7 @@ def test_cortex_m4_agrees_and_stays_small(systems: dict[str, Snapshot], exp: str
     assert instructions["it2"] <= 3 * instructions["t1"]
 
 
-def test_cortex_m4_gives_the_bits_of_this_machine(systems: dict[str, Snapshot], tmp_path: Path) -> None:
+def test_cortex_m4_gives_the_bits_of_this_machine(systems: dict[str, PlainSystem], tmp_path: Path) -> None:
     x = vectors(systems["it2"])
     header = c_header(systems["it2"], prefix="plant", exp="builtin").text
     run, host = embedded.emulate(header, x, 1), run_c(compiled(tmp_path, header), x, 1)
@@ -64,10 +64,10 @@ def test_cortex_m4_gives_the_bits_of_this_machine(systems: dict[str, Snapshot], 
 
 
 @pytest.mark.parametrize("number", ["q15", "q31"])
-def test_cortex_m3_gives_the_integers_of_numpy(systems: dict[str, Snapshot], number: str) -> None:
-    for kind, snapshot in systems.items():
-        header, fixed = c_header(snapshot, prefix="plant", number=number), FixedPoint.of(snapshot, number)
-        x = fixed.quantized(vectors(snapshot))
+def test_cortex_m3_gives_the_integers_of_numpy(systems: dict[str, PlainSystem], number: str) -> None:
+    for kind, plain in systems.items():
+        header, fixed = c_header(plain, prefix="plant", number=number), FixedPoint.of(plain, number)
+        x = fixed.quantized(vectors(plain))
         run, expected = embedded.emulate(header.text, x, 1, number=number, core="Cortex-M3"), fixed.output(x)
         np.testing.assert_array_equal(run.y, expected.y)
         if kind == "it2":
@@ -83,12 +83,12 @@ def test_cortex_m3_gives_the_integers_of_numpy(systems: dict[str, Snapshot], num
     ids=str,
 )
 def test_stated_sizes_hold_for_other_systems(fields: dict[str, Any]) -> None:
-    snapshot = random_snapshot(1, **{"n_outputs": 1, **fields})
-    rows = inputs_of(snapshot, 100)
+    plain = random_plain_system(1, **{"n_outputs": 1, **fields})
+    rows = inputs_of(plain, 100)
     for number, core, room in (("float", "Cortex-M4", c_float), ("q31", "Cortex-M3", c_fixed)):
-        header = c_header(snapshot, prefix="plant", number=number, exp="builtin", rows=rows)
-        x = rows[:5] if number == "float" else FixedPoint.of(snapshot, number, rows).quantized(rows[:5])
-        run = embedded.emulate(header.text, x, snapshot.n_outputs, number=number, core=core)
+        header = c_header(plain, prefix="plant", number=number, exp="builtin", rows=rows)
+        x = rows[:5] if number == "float" else FixedPoint.of(plain, number, rows).quantized(rows[:5])
+        run = embedded.emulate(header.text, x, plain.n_outputs, number=number, core=core)
         assert run.flash <= header.flash_bytes, (number, run.flash - header.table_bytes, room.CODE_BYTES)
         assert run.stack <= header.ram_bytes, (number, run.stack, header.ram_bytes)
 
@@ -108,7 +108,7 @@ def test_stated_sizes_hold_for_a_calibrated_interval(settings: dict[str, Any], t
     assert run.stack <= report.ram_bytes
 
 
-def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, Snapshot]) -> None:
+def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, PlainSystem]) -> None:
     x = vectors(systems["it2"], 4)
     x[0, 0], x[1, 1], x[2:] = np.nan, np.inf, [[1e30], [-1e30]]
     run = embedded.emulate(c_header(systems["it2"], prefix="plant").text, x, 1)

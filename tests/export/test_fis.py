@@ -15,17 +15,17 @@ from deepfls import FLSRegressor
 from deepfls.export import read_fis
 from deepfls.export.fis import fis_text, script_text, t2fis_text, write_fis
 from deepfls.functional import karnik_mendel
-from deepfls.inspection.plain import Snapshot
-from export_cases import inputs_of, random_snapshot
+from deepfls.inspection.plain import PlainSystem
+from export_cases import inputs_of, random_plain_system
 
 
 @pytest.mark.parametrize("fields", [{}, {"tnorm": "htsk"}, {"order": 0}, {"n_features": 1, "n_outputs": 3}], ids=str)
 def test_fis_file_reads_back_as_the_same_system(fields: dict[str, Any], tmp_path: Path) -> None:
-    snapshot = random_snapshot(3, kind="t1", **fields)
-    write_fis(tmp_path / "plant.fis", snapshot)
-    x = inputs_of(snapshot, 200)
+    plain = random_plain_system(3, kind="t1", **fields)
+    write_fis(tmp_path / "plant.fis", plain)
+    x = inputs_of(plain, 200)
     got = read_fis(tmp_path / "plant.fis", names=False).predict(x).reshape(200, -1)
-    truth = snapshot.output(x).y
+    truth = plain.output(x).y
     np.testing.assert_allclose(got, truth, rtol=1e-9, atol=1e-9 * np.abs(truth).max())
 
 
@@ -44,31 +44,31 @@ def by_product(sets: np.ndarray[Any, Any], x: np.ndarray[Any, Any]) -> np.ndarra
 
 @pytest.mark.parametrize("tnorm", ["product", "htsk"])
 def test_t2fis_file_states_the_firing_of_the_system(tnorm: str) -> None:
-    snapshot = random_snapshot(3, tnorm=tnorm, n_features=3, n_rules=4, n_outputs=1)
-    text = t2fis_text(snapshot)
+    plain = random_plain_system(3, tnorm=tnorm, n_features=3, n_rules=4, n_outputs=1)
+    text = t2fis_text(plain)
     assert "TypeRedMethod='KM'" in text
-    x = inputs_of(snapshot, 50, stretch=0.5)
+    x = inputs_of(plain, 50, stretch=0.5)
     lower, upper = by_product(sets_of(text, "L"), x), by_product(sets_of(text, "U"), x)
     consequents = re.findall(r"'linear',\[(.*?)\]", text)
     slopes = np.array([c.split() for c in consequents], dtype=float)
     values = (x @ slopes[:, :-1].T + slopes[:, -1])[..., np.newaxis]
     ends = karnik_mendel(*(torch.from_numpy(v) for v in (lower, upper, values)))
-    truth = snapshot.output(x)
+    truth = plain.output(x)
     np.testing.assert_allclose(ends.y_left, truth.y_left, rtol=1e-6, atol=1e-6 * np.abs(truth.y).max())
     np.testing.assert_allclose(ends.y_right, truth.y_right, rtol=1e-6, atol=1e-6 * np.abs(truth.y).max())
 
 
 @pytest.mark.parametrize("tnorm", ["product", "htsk"])
 def test_script_scales_the_lower_sets_by_the_heights(tnorm: str) -> None:
-    snapshot = random_snapshot(3, uncertainty="h", tnorm=tnorm, n_features=2, n_rules=3, n_outputs=1)
-    text = script_text(snapshot, "my plant")
+    plain = random_plain_system(3, uncertainty="h", tnorm=tnorm, n_features=2, n_rules=3, n_outputs=1)
+    text = script_text(plain, "my plant")
     assert text.count('addMF(my_plant, "x') == 6
     assert text.count("'LowerLag', 0)") == 6
     assert text.endswith('writeFIS(my_plant, "my_plant");\n')
     found = re.findall(r"\"gaussmf\", \[(\S+) (\S+)\], 'Name', \"rule\d\", 'LowerScale', (\S+),", text)
     sets = np.array(found, dtype=float).reshape(2, 3, 3).transpose(1, 0, 2)
-    x = inputs_of(snapshot, 20)
-    np.testing.assert_allclose(np.log(by_product(sets, x)), snapshot.firing(x).log_lower, rtol=1e-9)
+    x = inputs_of(plain, 20)
+    np.testing.assert_allclose(np.log(by_product(sets, x)), plain.firing(x).log_lower, rtol=1e-9)
 
 
 # What two published files of MATLAB's type-2 Sugeno systems have: version 3.0, a line for the type reduction after that for
@@ -80,26 +80,26 @@ T2_SET = r"^MF(\d+)='rule\d+':'gaussmf',\[(\S+) (\S+)\],\[(\S+)\],\[0 0\]$"
 def test_type_2_fis_file_has_the_form_of_matlab_and_the_firing_of_the_system(
     fields: dict[str, Any], tmp_path: Path
 ) -> None:
-    snapshot = random_snapshot(3, uncertainty="h", n_features=2, n_rules=3, **fields)
-    text = fis_text(snapshot, "plant")
+    plain = random_plain_system(3, uncertainty="h", n_features=2, n_rules=3, **fields)
+    text = fis_text(plain, "plant")
     system = text.split("\n\n")[0].splitlines()
     assert system[:4] == ["[System]", "Name='plant'", "Type='sugeno'", "Version=3.0"]
     assert system[-2:] == ["DefuzzMethod='wtaver'", "TypeReductionMethod='karnikmendel'"]
     found = re.findall(T2_SET, text, flags=re.MULTILINE)
     assert [int(number) for number, *_ in found] == [1, 2, 3, 1, 2, 3]
     sets = np.array([numbers for _, *numbers in found], dtype=float).reshape(2, 3, 3).transpose(1, 0, 2)
-    x = inputs_of(snapshot, 100)
-    np.testing.assert_allclose(np.log(by_product(sets, x)), snapshot.firing(x).log_lower, rtol=1e-9)
+    x = inputs_of(plain, 100)
+    np.testing.assert_allclose(np.log(by_product(sets, x)), plain.firing(x).log_lower, rtol=1e-9)
     # Read back, it is the same system, crisp outputs and ends.
-    write_fis(tmp_path / "plant.fis", snapshot)
-    back = Snapshot.of(read_fis(tmp_path / "plant.fis"))
+    write_fis(tmp_path / "plant.fis", plain)
+    back = PlainSystem.of(read_fis(tmp_path / "plant.fis"))
     assert (back.kind, back.uncertainty, back.type_reduction) == ("it2", "h", "km")
-    for got, truth in zip(back.output(x), snapshot.output(x), strict=True):
+    for got, truth in zip(back.output(x), plain.output(x), strict=True):
         np.testing.assert_allclose(got, truth, rtol=1e-9, atol=1e-9 * np.abs(truth).max())
 
 
 def test_forms_that_cannot_hold_a_system_are_refused_with_the_reason() -> None:
-    it2, t1 = random_snapshot(0), random_snapshot(0, kind="t1")
+    it2, t1 = random_plain_system(0), random_plain_system(0, kind="t1")
     for target, write in ((r"A \.fis file", fis_text), ("A MATLAB script", script_text)):
         reason = (
             f"{target} cannot express this system: its lower sets are upper ones times a scale, and here lower and upper"
@@ -107,9 +107,9 @@ def test_forms_that_cannot_hold_a_system_are_refused_with_the_reason() -> None:
         with pytest.raises(ValueError, match=f"{reason} widths differ; train with uncertainty='h', or kind='t1', or write"):
             write(it2)
         with pytest.raises(ValueError, match=r"MATLAB's type reductions are forms of Karnik-Mendel, not 'nt'; train with"):
-            write(random_snapshot(0, uncertainty="h", type_reduction="nt"))
+            write(random_plain_system(0, uncertainty="h", type_reduction="nt"))
     with pytest.raises(ValueError, match=r"its type reductions are 'km' and 'nt', not 'sm'; train with one of these\."):
-        t2fis_text(random_snapshot(0, type_reduction="sm"))
+        t2fis_text(random_plain_system(0, type_reduction="sm"))
     for write in (script_text, t2fis_text):
         with pytest.raises(ValueError, match=r"it is for Interval Type-2 systems; write this Type-1 system to \.fis\."):
             write(t1)
@@ -117,16 +117,16 @@ def test_forms_that_cannot_hold_a_system_are_refused_with_the_reason() -> None:
 
 def test_path_of_another_ending_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"path must end in \.fis, \.m, \.t2fis, got "):
-        write_fis(tmp_path / "plant.txt", random_snapshot(0, kind="t1"))
+        write_fis(tmp_path / "plant.txt", random_plain_system(0, kind="t1"))
 
 
 def test_names_cannot_leave_their_quotes(tmp_path: Path) -> None:
     hostile = ("a'\n[Rules]", 'b"; system("x"); %')
-    t1 = dataclasses.replace(random_snapshot(1, kind="t1", n_features=2), feature_names=hostile)
+    t1 = dataclasses.replace(random_plain_system(1, kind="t1", n_features=2), feature_names=hostile)
     assert fis_text(t1).count("\n[Rules]") == 1
     write_fis(tmp_path / "p.fis", t1)
     read_fis(tmp_path / "p.fis")
-    it2 = dataclasses.replace(random_snapshot(1, n_features=2, uncertainty="h"), feature_names=hostile)
+    it2 = dataclasses.replace(random_plain_system(1, n_features=2, uncertainty="h"), feature_names=hostile)
     assert "system(" not in script_text(it2)
 
 
@@ -141,4 +141,4 @@ def test_estimator_writes_every_form(tmp_path: Path) -> None:
         model = FLSRegressor(n_rules=2, epochs=1, random_state=0, **settings).fit(x, x[:, 0])
         model.to_fis(tmp_path / f"plant{ending}")
         assert (tmp_path / f"plant{ending}").stat().st_size > 500
-        assert Snapshot.of(model).n_rules == 2
+        assert PlainSystem.of(model).n_rules == 2

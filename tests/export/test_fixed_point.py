@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint
-from export_cases import SANITIZERS, WARNINGS, compiled, inputs_of, needs_gcc, random_snapshot, run_c
+from export_cases import SANITIZERS, WARNINGS, compiled, inputs_of, needs_gcc, random_plain_system, run_c
 
 TYPES = {"q15": ("int16_t", np.int16), "q31": ("int32_t", np.int32)}
-ONE_RULE = FixedPoint.of(random_snapshot(0, n_rules=1), "q31", inputs_of(random_snapshot(0, n_rules=1), 10))
+ONE_RULE = FixedPoint.of(random_plain_system(0, n_rules=1), "q31", inputs_of(random_plain_system(0, n_rules=1), 10))
 SYSTEMS: list[dict[str, Any]] = [
     {"kind": "t1"},
     {"kind": "t1", "order": 0, "tnorm": "htsk"},
@@ -35,19 +35,19 @@ SYSTEMS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("number", ["q15", "q31"])
 @pytest.mark.parametrize("fields", SYSTEMS, ids=str)
 def test_c_is_the_numpy_bit_for_bit(fields: dict[str, Any], number: str, tmp_path: Path) -> None:
-    snapshot = random_snapshot(len(str(fields)), **fields)
-    rows = inputs_of(snapshot, 100)
-    fixed = FixedPoint.of(snapshot, number, rows)
+    plain = random_plain_system(len(str(fields)), **fields)
+    rows = inputs_of(plain, 100)
+    fixed = FixedPoint.of(plain, number, rows)
     scalar, dtype = TYPES[number]
-    x = fixed.quantized(inputs_of(snapshot, 500, stretch=2.0))
+    x = fixed.quantized(inputs_of(plain, 500, stretch=2.0))
     x[0], x[1] = 2**fixed.bits - 1, -(2**fixed.bits)
     expected = fixed.output(x)
-    header = c_header(snapshot, prefix="plant", number=number, rows=rows).text
+    header = c_header(plain, prefix="plant", number=number, rows=rows).text
     sanitized = number == "q31" and fields in SYSTEMS[::3]
     options = [*WARNINGS, *SANITIZERS] if sanitized else WARNINGS
-    got = run_c(compiled(tmp_path, header, options=options, scalar=scalar), x, snapshot.n_outputs, dtype)
+    got = run_c(compiled(tmp_path, header, options=options, scalar=scalar), x, plain.n_outputs, dtype)
     np.testing.assert_array_equal(got.y, expected.y)
-    if snapshot.kind == "it2":
+    if plain.kind == "it2":
         np.testing.assert_array_equal(got.y_left, expected.y_left)
         np.testing.assert_array_equal(got.y_right, expected.y_right)
 
@@ -55,10 +55,10 @@ def test_c_is_the_numpy_bit_for_bit(fields: dict[str, Any], number: str, tmp_pat
 @pytest.mark.parametrize(("number", "limit"), [("q15", 1e-3), ("q31", 2e-6)])
 @pytest.mark.parametrize("fields", SYSTEMS, ids=str)
 def test_fixed_point_is_near_the_system(fields: dict[str, Any], number: str, limit: float) -> None:
-    snapshot = random_snapshot(len(str(fields)), **fields)
-    x = inputs_of(snapshot, 1_000)
-    fixed = FixedPoint.of(snapshot, number, rows=x)
-    got, truth = fixed.output(fixed.quantized(x)), snapshot.output(x)
+    plain = random_plain_system(len(str(fields)), **fields)
+    x = inputs_of(plain, 1_000)
+    fixed = FixedPoint.of(plain, number, rows=x)
+    got, truth = fixed.output(fixed.quantized(x)), plain.output(x)
     for values, expected in zip(got, truth, strict=True):
         assert (np.abs(fixed.values(values) - expected) <= limit * 2 * fixed.output_half).all()
 
@@ -72,19 +72,19 @@ def test_power_is_the_exponential(exponent: int) -> None:
 
 
 def test_error_is_measured_on_given_rows_or_drawn_ones() -> None:
-    snapshot = random_snapshot(1, n_outputs=1)
-    x = inputs_of(snapshot, 300)
-    drawn, given_rows = (c_header(snapshot, prefix="plant", number="q15", rows=rows) for rows in (None, x))
+    plain = random_plain_system(1, n_outputs=1)
+    x = inputs_of(plain, 300)
+    drawn, given_rows = (c_header(plain, prefix="plant", number="q15", rows=rows) for rows in (None, x))
     assert "Error on 10,000 rows drawn from the range of the training data, against float64:" in drawn.text
     assert "Error on 300 given rows, against float64:" in given_rows.text
-    fixed = FixedPoint.of(snapshot, "q15", x)
-    wrong = np.abs(fixed.values(fixed.output(fixed.quantized(x)).y) - snapshot.output(x).y).max()
+    fixed = FixedPoint.of(plain, "q15", x)
+    wrong = np.abs(fixed.values(fixed.output(fixed.quantized(x)).y) - plain.output(x).y).max()
     assert f"y[0]  at most {wrong:.2g} (" in given_rows.text
     assert given_rows.error == pytest.approx(wrong / (2 * fixed.output_half[0] / 1.1))
 
 
 def test_header_in_fixed_point_has_no_floating_point() -> None:
-    text = c_header(random_snapshot(0), prefix="plant", number="q15").text
+    text = c_header(random_plain_system(0), prefix="plant", number="q15").text
     code = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL).split("#ifdef PLANT_WITH_FLOAT")[0]
     assert not re.search(r"\b(float|double)\b|\d\.\d|math\.h", code)
 
@@ -92,16 +92,16 @@ def test_header_in_fixed_point_has_no_floating_point() -> None:
 @needs_gcc
 @pytest.mark.parametrize("number", ["q15", "q31"])
 def test_float_helpers_convert_and_saturate(number: str, tmp_path: Path) -> None:
-    snapshot = random_snapshot(1, n_features=1, n_outputs=1)
-    fixed = FixedPoint.of(snapshot, number)
-    (tmp_path / "plant.h").write_text(c_header(snapshot, prefix="plant", number=number).text)
+    plain = random_plain_system(1, n_features=1, n_outputs=1)
+    fixed = FixedPoint.of(plain, number)
+    (tmp_path / "plant.h").write_text(c_header(plain, prefix="plant", number=number).text)
     (tmp_path / "main.c").write_text(
         '#define PLANT_WITH_FLOAT\n#include "plant.h"\n#include <stdio.h>\nint main(void) { float x; '
         "while (fread(&x, 4, 1, stdin) == 1) { plant_q q[1], y[1]; q[0] = plant_quantized(0, x); plant_predict(q, y); "
         'printf("%ld %.9g\\n", (long)q[0], (double)plant_value(0, y[0])); } return 0; }\n'
     )
     subprocess.run(["gcc", *WARNINGS, "main.c", "-o", "program"], cwd=tmp_path, check=True)
-    x = np.append(inputs_of(snapshot, 50)[:, 0], [1e30, -1e30, np.inf, np.nan])
+    x = np.append(inputs_of(plain, 50)[:, 0], [1e30, -1e30, np.inf, np.nan])
     done = subprocess.run([tmp_path / "program"], input=x.astype(np.float32).tobytes(), capture_output=True, check=True)
     quantized, values = np.array([line.split() for line in done.stdout.decode().splitlines()], dtype=float).T
     largest = 2**fixed.bits
@@ -109,7 +109,7 @@ def test_float_helpers_convert_and_saturate(number: str, tmp_path: Path) -> None
     # The conversion is in float, good to 24 bits.
     expected = fixed.quantized(x[:-4, np.newaxis])[:, 0]
     assert np.abs(quantized[:-4] - expected).max() <= 1 + largest * 2.0**-22
-    np.testing.assert_allclose(values[:-4], snapshot.output(x[:-4, np.newaxis]).y[:, 0], atol=1e-3 * fixed.output_half[0])
+    np.testing.assert_allclose(values[:-4], plain.output(x[:-4, np.newaxis]).y[:, 0], atol=1e-3 * fixed.output_half[0])
 
 
 @needs_gcc
@@ -120,10 +120,10 @@ def test_classifier_in_fixed_point(number: str, tmp_path: Path) -> None:
     labels = np.digitize(x[:, 0] + x[:, 1], [-0.5, 0.5])
     model = FLSClassifier(n_rules=4, epochs=5, random_state=0).fit(x, labels)
     model.to_c(tmp_path / "classes.h", prefix="plant", number=number, X=x)
-    from deepfls.inspection.plain import Snapshot
+    from deepfls.inspection.plain import PlainSystem
 
     scalar, dtype = TYPES[number]
-    fixed = FixedPoint.of(Snapshot.of(model), number, x)
+    fixed = FixedPoint.of(PlainSystem.of(model), number, x)
     program = compiled(tmp_path, (tmp_path / "classes.h").read_text(), scalar=scalar)
     got = run_c(program, fixed.quantized(x), 3, dtype)
     probabilities = model.predict_proba(x)
@@ -134,18 +134,18 @@ def test_classifier_in_fixed_point(number: str, tmp_path: Path) -> None:
 
 
 def test_range_that_cannot_be_held_is_refused_with_the_reason() -> None:
-    snapshot = random_snapshot(1, n_outputs=1, n_features=2, n_rules=2)
+    plain = random_plain_system(1, n_outputs=1, n_features=2, n_rules=2)
     # Two rules that cancel: their outputs are a thousand million times their mean.
-    steep = snapshot.slopes.copy()
+    steep = plain.slopes.copy()
     steep[1] = -steep[0]
     apart = dataclasses.replace(
-        snapshot,
+        plain,
         slopes=1e9 * steep,
-        intercepts=snapshot.intercepts - 1e9 * steep @ snapshot.centers[0],
-        centers=np.repeat(snapshot.centers[:1], 2, axis=0),
-        upper_sigmas=np.repeat(snapshot.upper_sigmas[:1], 2, axis=0),
-        lower_sigmas=np.repeat(snapshot.upper_sigmas[:1], 2, axis=0),
-        log_heights=np.zeros_like(snapshot.log_heights),
+        intercepts=plain.intercepts - 1e9 * steep @ plain.centers[0],
+        centers=np.repeat(plain.centers[:1], 2, axis=0),
+        upper_sigmas=np.repeat(plain.upper_sigmas[:1], 2, axis=0),
+        lower_sigmas=np.repeat(plain.upper_sigmas[:1], 2, axis=0),
+        log_heights=np.zeros_like(plain.log_heights),
         kind="t1",
         uncertainty="",
         type_reduction="",
@@ -154,17 +154,17 @@ def test_range_that_cannot_be_held_is_refused_with_the_reason() -> None:
         c_header(apart, prefix="plant", number="q15")
     with pytest.raises(ValueError, match=r"q31 cannot express this system: outputs of its rules reach .* use float"):
         c_header(apart, prefix="plant", number="q31")
-    narrow = dataclasses.replace(snapshot, lower_sigmas=snapshot.lower_sigmas * 1e-6)
+    narrow = dataclasses.replace(plain, lower_sigmas=plain.lower_sigmas * 1e-6)
     with pytest.raises(ValueError, match=r"q15 cannot express this system: its sets are too narrow"):
         c_header(narrow, prefix="plant", number="q15")
 
 
 def test_q15_that_would_be_too_wrong_is_refused() -> None:
-    snapshot = random_snapshot(4, kind="t1", n_features=2, n_rules=4, n_outputs=1)
+    plain = random_plain_system(4, kind="t1", n_features=2, n_rules=4, n_outputs=1)
     # One narrow set makes the integers of the wide ones short.
-    sigmas = snapshot.upper_sigmas * np.array([[2e-4], [1.0], [1.5], [0.5]])
+    sigmas = plain.upper_sigmas * np.array([[2e-4], [1.0], [1.5], [0.5]])
     with pytest.raises(ValueError, match=r"q15 cannot express this system: on 10,000 rows it would be wrong by up to"):
-        c_header(dataclasses.replace(snapshot, upper_sigmas=sigmas, lower_sigmas=sigmas), prefix="plant", number="q15")
+        c_header(dataclasses.replace(plain, upper_sigmas=sigmas, lower_sigmas=sigmas), prefix="plant", number="q15")
 
 
 def test_rows_are_checked() -> None:
@@ -172,4 +172,4 @@ def test_rows_are_checked() -> None:
     with pytest.raises(ValueError, match="X has 3 features"):
         model.to_c("never.h", number="q15", X=np.zeros((4, 3)))
     with pytest.raises(ValueError, match=r"X must have shape \(rows, features\) with features=4, got \(3, 3\)\."):
-        c_header(random_snapshot(0, n_features=4), prefix="plant", number="q15", rows=np.zeros((3, 3)))
+        c_header(random_plain_system(0, n_features=4), prefix="plant", number="q15", rows=np.zeros((3, 3)))

@@ -17,7 +17,7 @@ import pytest
 from deepfls import FLSRegressor
 from deepfls.export.fll import fll_text, write_fll
 from deepfls.export.text import identifiers
-from export_cases import inputs_of, random_snapshot
+from export_cases import inputs_of, random_plain_system
 
 # Reads FLL files and rows, and prints the outputs of each: pyfuzzylite is GPL, and stays out of our own environment.
 READER = """
@@ -61,17 +61,17 @@ def test_fuzzylite_agrees_with_python(fuzzylite: Path, tmp_path: Path) -> None:
     systems: list[dict[str, Any]] = [{}, {"tnorm": "htsk"}, {"order": 0}, {"n_features": 1}, {"n_rules": 1}]
     jobs, expected = [], []
     for place, fields in enumerate(systems):
-        snapshot = random_snapshot(place + 3, kind="t1", **fields)
-        write_fll(tmp_path / f"{place}.fll", snapshot)
-        x = inputs_of(snapshot, 100)
+        plain = random_plain_system(place + 3, kind="t1", **fields)
+        write_fll(tmp_path / f"{place}.fll", plain)
+        x = inputs_of(plain, 100)
         jobs.append((str(tmp_path / f"{place}.fll"), x.tolist()))
-        expected.append(snapshot.output(x).y)
+        expected.append(plain.output(x).y)
     names = ["heat (°C)", "is", "2nd"]
-    snapshot = dataclasses.replace(random_snapshot(1, kind="t1", n_features=3), feature_names=tuple(names))
-    write_fll(tmp_path / "if.fll", snapshot)
-    x = inputs_of(snapshot, 100)
+    plain = dataclasses.replace(random_plain_system(1, kind="t1", n_features=3), feature_names=tuple(names))
+    write_fll(tmp_path / "if.fll", plain)
+    x = inputs_of(plain, 100)
     jobs.append((str(tmp_path / "if.fll"), x.tolist()))
-    expected.append(snapshot.output(x).y)
+    expected.append(plain.output(x).y)
     done = subprocess.run([fuzzylite, "-c", READER], input=json.dumps(jobs), capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     for got, truth in zip(json.loads(done.stdout), expected, strict=True):
@@ -89,12 +89,12 @@ def test_estimator_writes_fll(tmp_path: Path) -> None:
 
 def test_type_2_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match=r"FLL cannot express this system: FuzzyLite has no Interval Type-2 sets; "):
-        fll_text(random_snapshot(0))
+        fll_text(random_plain_system(0))
 
 
 def test_names_cannot_begin_a_line() -> None:
-    snapshot = dataclasses.replace(random_snapshot(1, kind="t1", n_features=1), feature_names=("x\nRuleBlock: evil",))
-    lines = fll_text(snapshot).splitlines()
+    plain = dataclasses.replace(random_plain_system(1, kind="t1", n_features=1), feature_names=("x\nRuleBlock: evil",))
+    lines = fll_text(plain).splitlines()
     assert "InputVariable: x_RuleBlock__evil" in lines
     assert lines.count("RuleBlock: rules") == 1
     assert not any(line.startswith("RuleBlock: evil") for line in lines)

@@ -11,8 +11,8 @@ import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.export.onnx import onnx_bytes, write_onnx
-from deepfls.inspection.plain import Snapshot
-from export_cases import inputs_of, random_snapshot
+from deepfls.inspection.plain import PlainSystem
+from export_cases import inputs_of, random_plain_system
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
 pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -33,13 +33,13 @@ def session_of(content: bytes) -> Any:
 
 @pytest.mark.parametrize("fields", SYSTEMS, ids=str)
 def test_onnx_agrees_with_python_for_any_batch(fields: dict[str, Any]) -> None:
-    snapshot = random_snapshot(len(str(fields)), **fields)
-    session = session_of(onnx_bytes(snapshot))
+    plain = random_plain_system(len(str(fields)), **fields)
+    session = session_of(onnx_bytes(plain))
     names = [output.name for output in session.get_outputs()]
-    assert names == (["y"] if snapshot.kind == "t1" else ["y", "y_left", "y_right"])
+    assert names == (["y"] if plain.kind == "t1" else ["y", "y_left", "y_right"])
     for n_rows, stretch in ((1, 1.0), (257, 1.0), (300, 100.0)):
-        x = inputs_of(snapshot, n_rows, stretch=stretch)
-        truth = snapshot.output(x)
+        x = inputs_of(plain, n_rows, stretch=stretch)
+        truth = plain.output(x)
         got = session.run(names, {"x": x.astype(np.float32)})
         for name, values in zip(names, got, strict=True):
             assert values.dtype == np.float32
@@ -49,18 +49,18 @@ def test_onnx_agrees_with_python_for_any_batch(fields: dict[str, Any]) -> None:
 
 
 def test_onnx_in_float32_agrees_within_its_rounding() -> None:
-    snapshot = random_snapshot(4, tnorm="htsk")
-    x = inputs_of(snapshot, 500)
-    got = session_of(onnx_bytes(snapshot, "float32")).run(["y"], {"x": x.astype(np.float32)})[0]
-    np.testing.assert_allclose(got, snapshot.output(x).y, rtol=1e-4, atol=1e-4)
+    plain = random_plain_system(4, tnorm="htsk")
+    x = inputs_of(plain, 500)
+    got = session_of(onnx_bytes(plain, "float32")).run(["y"], {"x": x.astype(np.float32)})[0]
+    np.testing.assert_allclose(got, plain.output(x).y, rtol=1e-4, atol=1e-4)
 
 
 def test_onnx_of_nan_is_nan_and_of_infinity_is_finite() -> None:
     for fields in ({"kind": "t1"}, {}):
-        snapshot = random_snapshot(2, n_features=2, **fields)
+        plain = random_plain_system(2, n_features=2, **fields)
         x = np.array([[0, np.nan], [np.inf, 0], [-np.inf, np.inf], [1e38, 0]], dtype=np.float32)
         for dtype in ("float64", "float32"):
-            for values in session_of(onnx_bytes(snapshot, dtype)).run(None, {"x": x}):
+            for values in session_of(onnx_bytes(plain, dtype)).run(None, {"x": x}):
                 assert np.isnan(values[0]).all()
                 assert np.isfinite(values[1:]).all()
 
@@ -93,17 +93,17 @@ def test_classifier_gives_probabilities(tmp_path: Path) -> None:
     model.to_onnx(tmp_path / "c.onnx")
     y, y_left, y_right = onnxruntime.InferenceSession(tmp_path / "c.onnx").run(["y", "y_left", "y_right"], {"x": x})
     np.testing.assert_allclose(y, model.predict_proba(x), atol=1e-6)
-    logits = Snapshot.of(model).output(x.astype(np.float64))
+    logits = PlainSystem.of(model).output(x.astype(np.float64))
     np.testing.assert_allclose(y_left, logits.y_left, atol=1e-5)
     np.testing.assert_allclose(y_right, logits.y_right, atol=1e-5)
 
 
 def test_model_that_disagrees_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    other = onnx_bytes(random_snapshot(1, kind="t1", n_features=2, n_outputs=1))
+    other = onnx_bytes(random_plain_system(1, kind="t1", n_features=2, n_outputs=1))
     monkeypatch.setattr("deepfls.export.onnx.onnx_bytes", lambda *_: other)
-    snapshot = random_snapshot(2, kind="t1", n_features=2, n_outputs=1)
+    plain = random_plain_system(2, kind="t1", n_features=2, n_outputs=1)
     with pytest.raises(ValueError, match=r"The ONNX model must agree with the estimator to 1e-05 of the output's"):
-        write_onnx(tmp_path / "p.onnx", snapshot)
+        write_onnx(tmp_path / "p.onnx", plain)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,6 +111,6 @@ def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"ONNX export needs onnx and onnxruntime: pip install 'deepfls\[onnx\]'\."):
-        write_onnx(tmp_path / "p.onnx", random_snapshot(0))
+        write_onnx(tmp_path / "p.onnx", random_plain_system(0))
     with pytest.raises(ValueError, match=r"dtype must be one of 'float64', 'float32', got 'float16'\."):
-        write_onnx(tmp_path / "p.onnx", random_snapshot(0), dtype="float16")
+        write_onnx(tmp_path / "p.onnx", random_plain_system(0), dtype="float16")

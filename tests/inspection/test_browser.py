@@ -11,7 +11,7 @@ import pytest
 
 from deepfls import FLSRegressor
 from deepfls.inspection import rule_weights
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from reading_cases import HOSTILE, LABELS, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
 
 OpenPage = Callable[..., Any]
@@ -26,7 +26,7 @@ def test_page_agrees_with_python_on_1000_points(open_page: OpenPage, name: str) 
     rng = np.random.default_rng(0)
     points = rng.normal(X.mean(axis=0), 2 * X.std(axis=0), (1000, 4))
     found = np.array(open_page(model).page.evaluate(OUTPUTS, points.tolist()))
-    expected = np.stack(Snapshot.of(model).output(points), axis=2)
+    expected = np.stack(PlainSystem.of(model).output(points), axis=2)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     np.testing.assert_allclose(found[:, :, 2], model.predict(points), rtol=1e-6)
 
@@ -42,14 +42,14 @@ def test_page_agrees_far_from_the_data(open_page: OpenPage) -> None:
     model = regressor("heights")
     points = X.mean(axis=0) + np.linspace(-60, 60, 200)[:, np.newaxis] * X.std(axis=0)
     found = np.array(open_page(model).page.evaluate(OUTPUTS, points.tolist()))
-    np.testing.assert_allclose(found, np.stack(Snapshot.of(model).output(points), axis=2), rtol=1e-6)
+    np.testing.assert_allclose(found, np.stack(PlainSystem.of(model).output(points), axis=2), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["t1", "km", "nt", "bmm"])
 def test_weights_and_switch_points_agree(open_page: OpenPage, name: str) -> None:
     model = regressor(name)
     page = open_page(model).page
-    expected = rule_weights(Snapshot.of(model), X[:20])
+    expected = rule_weights(PlainSystem.of(model), X[:20])
     for row in range(20):
         found = page.evaluate(WEIGHTS, X[row].tolist())
         np.testing.assert_allclose(np.array(found[:5], dtype=float), expected.crisp[row, :, 1], rtol=1e-6, atol=1e-12)

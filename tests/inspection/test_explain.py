@@ -12,7 +12,7 @@ import pytest
 
 from deepfls import FLSRegressor
 from deepfls.inspection import EXACT_INPUTS, Explanation, input_pushes, rule_weights
-from deepfls.inspection.plain import Output, Snapshot
+from deepfls.inspection.plain import Output, PlainSystem
 from reading_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
 
@@ -66,15 +66,15 @@ def test_switch_points_divide_the_rules_by_what_they_say() -> None:
 
 def test_pushes_are_the_means_over_all_orders() -> None:
     model = regressor("km", 1)
-    snapshot = Snapshot.of(model)
+    plain = PlainSystem.of(model)
     row, reference = NEW[0], model.x_scaling_.shift
     expected = np.zeros(4)
     for order in itertools.permutations(range(4)):
         at = reference.copy()
         for m in order:
-            before = snapshot.output(at[np.newaxis]).y[0, 0]
+            before = plain.output(at[np.newaxis]).y[0, 0]
             at[m] = row[m]
-            expected[m] += (snapshot.output(at[np.newaxis]).y[0, 0] - before) / math.factorial(4)
+            expected[m] += (plain.output(at[np.newaxis]).y[0, 0] - before) / math.factorial(4)
     explanation = model.explain(row)
     np.testing.assert_allclose(explanation.pushes.y[:, 0], expected, rtol=1e-9, atol=1e-9)
     assert explanation.exact_pushes
@@ -89,13 +89,13 @@ def test_pushes_of_many_inputs_add_up_and_come_close() -> None:
     assert not explanation.exact_pushes
     assert_adds_up(explanation)
     # Twelve inputs of which two stay at the reference leave ten, whose pushes are exact: the same two ways must agree.
-    snapshot, reference = Snapshot.of(model), x.mean(axis=0)
+    plain, reference = PlainSystem.of(model), x.mean(axis=0)
     near = x[0].copy()
     near[-2:] = reference[-2:]
-    exact = input_pushes(snapshot, near, reference)
+    exact = input_pushes(plain, near, reference)
     assert exact.exact
     near[-2:] += 1e-9
-    sampled = input_pushes(snapshot, near, reference)
+    sampled = input_pushes(plain, near, reference)
     assert not sampled.exact
     assert np.abs(sampled.pushes.y - exact.pushes.y).max() < 0.05 * np.abs(exact.pushes.y).max()
 
@@ -110,9 +110,9 @@ def test_inputs_at_their_reference_push_nothing() -> None:
 def test_linear_system_is_pushed_by_slope_times_distance() -> None:
     x = np.random.default_rng(0).normal(size=(50, 3))
     model = FLSRegressor(kind="t1", n_rules=1, epochs=2, random_state=0).fit(x, x @ [1.0, -2.0, 3.0])
-    snapshot = Snapshot.of(model)
+    plain = PlainSystem.of(model)
     explanation = model.explain(x[0])
-    expected = snapshot.slopes[0, 0] * (x[0] - explanation.reference)
+    expected = plain.slopes[0, 0] * (x[0] - explanation.reference)
     np.testing.assert_allclose(explanation.pushes.y[:, 0], expected, rtol=1e-9, atol=1e-12)
 
 
@@ -146,8 +146,8 @@ def test_explanation_is_shown_with_its_sums() -> None:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_weights_lie_between_the_firing_bounds(name: str) -> None:
-    snapshot = Snapshot.of(regressor(name))
-    weights = rule_weights(snapshot, NEW)
+    plain = PlainSystem.of(regressor(name))
+    weights = rule_weights(plain, NEW)
     for part in weights[:3]:
         assert (part >= 0).all()
         np.testing.assert_allclose(part.sum(axis=1), 1.0, rtol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 
 from deepfls import FLSRegressor, load
 from deepfls.inspection import FiringMapDisplay, MembershipsDisplay
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from reading_cases import X, Y, regressor
 
 
@@ -17,9 +17,9 @@ from reading_cases import X, Y, regressor
 def test_sets_before_training_are_those_it_began_with(kind: str, tmp_path: Any) -> None:
     start = FLSRegressor(kind=kind, n_rules=3, epochs=1, learning_rate=1e-12, random_state=0).fit(X, Y[:, 0])
     trained = FLSRegressor(kind=kind, n_rules=3, epochs=20, random_state=0).fit(X, Y[:, 0])
-    np.testing.assert_allclose(trained.initial_sets_[0], Snapshot.of(start).centers, rtol=1e-5)
-    np.testing.assert_allclose(trained.initial_sets_[2], Snapshot.of(start).upper_sigmas, rtol=1e-5)
-    assert not np.allclose(trained.initial_sets_[0], Snapshot.of(trained).centers, rtol=1e-5)
+    np.testing.assert_allclose(trained.initial_sets_[0], PlainSystem.of(start).centers, rtol=1e-5)
+    np.testing.assert_allclose(trained.initial_sets_[2], PlainSystem.of(start).upper_sigmas, rtol=1e-5)
+    assert not np.allclose(trained.initial_sets_[0], PlainSystem.of(trained).centers, rtol=1e-5)
     trained.save(tmp_path / "m.fls")
     np.testing.assert_array_equal(load(tmp_path / "m.fls").initial_sets_, trained.initial_sets_)
 

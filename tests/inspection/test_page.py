@@ -14,7 +14,7 @@ import pytest
 
 from deepfls import FLSRegressor
 from deepfls.inspection import report_html
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.report_data import payload_of
 from reading_cases import HOSTILE, LABELS, X, Y, classifier, hostile_regressor, regressor
 
@@ -27,9 +27,9 @@ def payload(page: str) -> dict[str, Any]:
 
 def test_page_carries_the_system_to_the_last_bit() -> None:
     model = regressor("km")
-    content, snapshot = payload(report_html(model)), Snapshot.of(model)
+    content, plain = payload(report_html(model)), PlainSystem.of(model)
     for name in ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes"):
-        np.testing.assert_array_equal(np.array(content[name]), getattr(snapshot, name))
+        np.testing.assert_array_equal(np.array(content[name]), getattr(plain, name))
 
 
 def test_page_is_closed_to_everything_but_its_own_script_and_style() -> None:

@@ -1,4 +1,4 @@
-"""A snapshot is the same system in the units of the data."""
+"""A plain is the same system in the units of the data."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 RNG = np.random.default_rng(0)
 # Far from zero and on scales of their own, so that a scaling folded wrongly shows.
@@ -23,38 +23,38 @@ SYSTEMS = [
 
 
 @pytest.mark.parametrize("settings", SYSTEMS, ids=str)
-def test_snapshot_predicts_what_the_estimator_predicts(settings: dict[str, object]) -> None:
+def test_plain_system_predicts_what_the_estimator_predicts(settings: dict[str, object]) -> None:
     model = FLSRegressor(n_rules=4, epochs=3, random_state=0, **settings).fit(X, Y)  # type: ignore[arg-type]
-    snapshot = Snapshot.of(model)
+    plain = PlainSystem.of(model)
     new = RNG.normal(X.mean(axis=0), 2 * X.std(axis=0), (100, 3))
-    output = snapshot.output(new)
+    output = plain.output(new)
     np.testing.assert_allclose(output.y, model.predict(new), rtol=1e-9)
     assert (output.y_left <= output.y).all()
     assert (output.y <= output.y_right).all()
 
 
-def test_snapshot_of_a_classifier_gives_its_logits() -> None:
+def test_plain_system_of_a_classifier_gives_its_logits() -> None:
     labels = np.where(X[:, 1] > -4, "warm", "cold")
     model = FLSClassifier(n_rules=3, epochs=3, random_state=0).fit(X, labels)
-    snapshot = Snapshot.of(model)
-    assert snapshot.output_names == ("cold", "warm")
-    logits = snapshot.output(X).y
+    plain = PlainSystem.of(model)
+    assert plain.output_names == ("cold", "warm")
+    logits = plain.output(X).y
     odds = np.exp(logits - logits.max(axis=1, keepdims=True))
     np.testing.assert_allclose(odds / odds.sum(axis=1, keepdims=True), model.predict_proba(X), rtol=1e-9)
 
 
-def test_snapshot_carries_names_ranges_and_shares(tmp_path: object) -> None:
+def test_plain_system_carries_names_ranges_and_shares(tmp_path: object) -> None:
     frame = pd.DataFrame(X, columns=["power", "heat", "flow"])
     model = FLSRegressor(n_rules=4, epochs=2, random_state=0).fit(frame, pd.Series(Y[:, 0], name="load"))
     path = f"{tmp_path}/model.fls"
     model.save(path)
     from deepfls import load
 
-    for snapshot in (Snapshot.of(model), Snapshot.of(load(path))):
-        assert snapshot.feature_names == ("power", "heat", "flow")
-        assert snapshot.output_names == ("load",)
-        assert snapshot.input_range is not None
-        np.testing.assert_array_equal(snapshot.input_range, [X.min(axis=0), X.max(axis=0)])
-        assert snapshot.rule_shares is not None
-        assert snapshot.rule_shares.sum() == pytest.approx(1.0)
-        assert (snapshot.rule_shares > 0).all()
+    for plain in (PlainSystem.of(model), PlainSystem.of(load(path))):
+        assert plain.feature_names == ("power", "heat", "flow")
+        assert plain.output_names == ("load",)
+        assert plain.input_range is not None
+        np.testing.assert_array_equal(plain.input_range, [X.min(axis=0), X.max(axis=0)])
+        assert plain.rule_shares is not None
+        assert plain.rule_shares.sum() == pytest.approx(1.0)
+        assert (plain.rule_shares > 0).all()

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from deepfls import FLSRegressor, load, metrics
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from reading_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
 RNG = np.random.default_rng(2)
@@ -34,10 +34,10 @@ def test_simplified_system_keeps_within_the_tolerance(name: str, tolerance: floa
 
 
 @pytest.mark.parametrize("name", ["t1", "km", "bmm", "heights", "widths"])
-def test_simplified_estimator_matches_its_snapshot_and_its_file(name: str, tmp_path: Any) -> None:
+def test_simplified_estimator_matches_its_plain_system_and_its_file(name: str, tmp_path: Any) -> None:
     fewer, report = regressor(name).simplify(X, Y, tolerance=1.0)
     assert report.n_rules_after < report.n_rules_before
-    np.testing.assert_allclose(Snapshot.of(fewer).output(NEW).y, fewer.predict(NEW), rtol=1e-9)
+    np.testing.assert_allclose(PlainSystem.of(fewer).output(NEW).y, fewer.predict(NEW), rtol=1e-9)
     fewer.save(tmp_path / "fewer.fls")
     np.testing.assert_array_equal(load(tmp_path / "fewer.fls").predict(NEW), fewer.predict(NEW))
     assert fewer.rule_shares_.sum() == pytest.approx(1.0)

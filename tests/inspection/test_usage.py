@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from deepfls import FLSRegressor, metrics
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from reading_cases import LABELS, X, Y, classifier, regressor
 
 RNG = np.random.default_rng(1)
@@ -89,7 +89,7 @@ def test_dead_rules_are_found() -> None:
     assert found.dead == (2,)
     assert found.shares[2] < 1e-9
     assert found.to_dict()["rules"][2]["dead"]
-    assert Snapshot.of(model).n_rules == 3
+    assert PlainSystem.of(model).n_rules == 3
 
 
 def test_two_rules_that_never_fire_are_no_duplicates() -> None:

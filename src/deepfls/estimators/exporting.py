@@ -1,7 +1,7 @@
 """The methods of the estimators that write a trained system for other places.
 
 This file lies below the estimators, which inherit from it, and what it opens lies above them: the exports are made from
-snapshots of estimators. So the rooms are opened by name when a door is used, and ``import deepfls`` stays light.
+plain systems of estimators. So the rooms are opened by name when a door is used, and ``import deepfls`` stays light.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class ExportDoors:
         auto = isinstance(margin, str) and margin == "auto"
         return room("export.c").write_c(
             path,
-            self._snapshot(),
+            self._plain_system(),
             prefix=prefix,
             number=number,
             exp=exp,
@@ -100,11 +100,11 @@ class ExportDoors:
         OnnxReport
             Named tuple (path, size, microseconds_alone, microseconds_in_batch, error); its text is one line.
         """
-        return room("export.onnx").write_onnx(path, self._snapshot(), dtype=dtype, rows=self._rows(X))
+        return room("export.onnx").write_onnx(path, self._plain_system(), dtype=dtype, rows=self._rows(X))
 
     def to_fll(self, path: str | os.PathLike[str]) -> None:
         """Write a system of kind "t1" in FuzzyLite's language."""
-        room("export.fll").write_fll(path, self._snapshot())
+        room("export.fll").write_fll(path, self._plain_system())
 
     def to_fis(self, path: str | os.PathLike[str]) -> None:
         """Write the system for MATLAB, by the ending.
@@ -112,10 +112,10 @@ class ExportDoors:
         ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
         Interval Type-2.
         """
-        room("export.fis").write_fis(path, self._snapshot())
+        room("export.fis").write_fis(path, self._plain_system())
 
-    def _snapshot(self) -> Any:
-        return room("inspection.plain").Snapshot.of(self)
+    def _plain_system(self) -> Any:
+        return room("inspection.plain").PlainSystem.of(self)
 
     def _rows(self, X: Any) -> Any:
         return None if X is None else self._validated_x(X, reset=False)  # type: ignore[attr-defined]  # the estimators have it

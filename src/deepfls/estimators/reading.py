@@ -1,7 +1,7 @@
 """Doors from an estimator to the rooms above it: rules, explanations, plots, the report.
 
-``est.rules_as_text()`` belongs to the estimator for whoever holds one, while the code behind it is made from snapshots of
-estimators and so lies above them. A door names its room, which is imported when the door is first used: the floors stay in
+``est.rules_as_text()`` belongs to the estimator for whoever holds one, while the code behind it is made from plain systems
+and so lies above them. A door names its room, which is imported when the door is first used: the floors stay in
 order, and ``import deepfls`` stays light. A door checks nothing and computes nothing.
 """
 

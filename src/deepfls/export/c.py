@@ -12,7 +12,7 @@ from deepfls.export.c_fixed import fixed_header
 from deepfls.export.c_float import float_header
 from deepfls.export.c_text import CHeader
 from deepfls.export.calibrated import CalibratedInterval
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 NUMBERS = ("float", "q15", "q31")
 EXPONENTIALS = ("libm", "builtin")
@@ -39,7 +39,7 @@ class CReport(NamedTuple):
 
 def write_c(
     path: str | os.PathLike[str],
-    snapshot: Snapshot,
+    plain: PlainSystem,
     *,
     prefix: str | None = None,
     number: str = "float",
@@ -56,7 +56,7 @@ def write_c(
     Parameters
     ----------
     path : path
-    snapshot : Snapshot
+    plain : PlainSystem
     prefix : str, optional
         Begins every name in the header; the stem of the file by default.
     number : {"float", "q15", "q31"}
@@ -80,7 +80,7 @@ def write_c(
         Named tuple (path, table_bytes, flash_bytes, ram_bytes, error).
     """
     settings: dict[str, Any] = {"number": number, "exp": exp, "margin": margin, "calibrated": calibrated, "rows": rows}
-    header = c_header(snapshot, prefix=_prefix_of(path, prefix), **settings)
+    header = c_header(plain, prefix=_prefix_of(path, prefix), **settings)
     check_export_size("The header", header.flash_bytes, header.ram_bytes, flash, ram, force=force)
     write_whole(Path(path), header.text.encode("ascii"))
     return CReport(str(path), *header[1:])
@@ -91,7 +91,7 @@ def _prefix_of(path: str | os.PathLike[str], prefix: str | None) -> str:
 
 
 def c_header(
-    snapshot: Snapshot,
+    plain: PlainSystem,
     *,
     prefix: str,
     number: str = "float",
@@ -104,9 +104,9 @@ def c_header(
     check_identifier("prefix", prefix)
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
-    margins = check_margin(margin, snapshot.n_outputs)
+    margins = check_margin(margin, plain.n_outputs)
     if number == "float":
-        return float_header(snapshot, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
+        return float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
     if calibrated is not None:
         margins = calibrated.margin()
-    return fixed_header(snapshot, prefix=prefix, number=number, margins=margins, rows=rows)
+    return fixed_header(plain, prefix=prefix, number=number, margins=margins, rows=rows)

@@ -24,7 +24,7 @@ from deepfls.export.c_text import (
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.forms import DEPTH_BITS, Forms
 from deepfls.export.text import float_literal
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,67 +56,67 @@ class Work(NamedTuple):
     exponentials: int
 
 
-def work(snapshot: Snapshot, sweeps: int | None = None) -> Work:
+def work(plain: PlainSystem, sweeps: int | None = None) -> Work:
     """Operations of ``predict``, in the worst case or for a number of sweeps an end."""
-    rules, inputs, outputs = snapshot.n_rules, snapshot.n_features, snapshot.n_outputs
-    firings = rules * (1 if snapshot.kind == "t1" else 2)
-    forms = firings if "s" in snapshot.uncertainty or snapshot.kind == "t1" else rules
+    rules, inputs, outputs = plain.n_rules, plain.n_features, plain.n_outputs
+    firings = rules * (1 if plain.kind == "t1" else 2)
+    forms = firings if "s" in plain.uncertainty or plain.kind == "t1" else rules
     # A product of two numbers in halves is three of 32 bits, each added to a sum of 64.
-    simple = 40 * inputs + forms * (12 * inputs + 3) + 10 * firings + outputs * rules * (6 * inputs * snapshot.order + 4)
+    simple = 40 * inputs + forms * (12 * inputs + 3) + 10 * firings + outputs * rules * (6 * inputs * plain.order + 4)
     divisions, exponentials = outputs, firings
-    if snapshot.type_reduction == "km":
+    if plain.type_reduction == "km":
         worst = sweeps is None
         ends = 2 * outputs * (sweep_bound(rules) if sweeps is None else sweeps)
         # Where firing spans too many scales, every sweep takes exponentials of its own.
         simple += ends * ((14 if worst else 6) * rules + 2) + 2 * outputs * rules
         divisions, exponentials = ends, ends * rules if worst else exponentials
     else:
-        means = 2 if snapshot.type_reduction in ("bmm", "sm") else 1
+        means = 2 if plain.type_reduction in ("bmm", "sm") else 1
         simple, divisions = simple + outputs * means * 3 * rules + 4 * outputs, outputs * means
-    if snapshot.classes is not None:
+    if plain.classes is not None:
         simple, divisions, exponentials = simple + 4 * outputs, divisions + outputs, exponentials + outputs
     return Work(simple, divisions, exponentials)
 
 
 def float_header(
-    snapshot: Snapshot, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
+    plain: PlainSystem, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
 ) -> CHeader:
     """The header of a system in float32; an error where its numbers span more than C in float holds."""
-    own, n_bytes = _system(snapshot, exp, margins, interval=calibrated is None)
-    table_bytes, flash_bytes = n_bytes, n_bytes + code_bytes(snapshot, CODE_BYTES)
+    own, n_bytes = _system(plain, exp, margins, interval=calibrated is None)
+    table_bytes, flash_bytes = n_bytes, n_bytes + code_bytes(plain, CODE_BYTES)
     # Arrays on the stack: inputs and terms in halves, firing of the rules, their values.
-    ram_bytes = _arrays(snapshot) + FRAME_BYTES[snapshot.kind]
+    ram_bytes = _arrays(plain) + FRAME_BYTES[plain.kind]
     pieces = [own]
     if calibrated is not None:
         if calibrated.system is not None:
             # A system of its own, with names of its own.
             other, n_bytes = _system(calibrated.system, exp, None, interval=False)
             pieces.append(prefixed(other, "fls_interval"))
-            table_bytes, flash_bytes = table_bytes + n_bytes, flash_bytes + n_bytes + code_bytes(snapshot, CODE_BYTES)
-            ram_bytes = max(ram_bytes, _arrays(calibrated.system) + FRAME_BYTES[snapshot.kind])
-        pieces.append(calibrated_interval(snapshot, calibrated))
-        table_bytes, flash_bytes = table_bytes + 8 * snapshot.n_outputs, flash_bytes + 8 * snapshot.n_outputs + 400
-        ram_bytes += 12 * snapshot.n_outputs + 40
-    intro = _intro(snapshot, exp, table_bytes, flash_bytes - table_bytes, ram_bytes, margins, calibrated)
+            table_bytes, flash_bytes = table_bytes + n_bytes, flash_bytes + n_bytes + code_bytes(plain, CODE_BYTES)
+            ram_bytes = max(ram_bytes, _arrays(calibrated.system) + FRAME_BYTES[plain.kind])
+        pieces.append(calibrated_interval(plain, calibrated))
+        table_bytes, flash_bytes = table_bytes + 8 * plain.n_outputs, flash_bytes + 8 * plain.n_outputs + 400
+        ram_bytes += 12 * plain.n_outputs + 40
+    intro = _intro(plain, exp, table_bytes, flash_bytes - table_bytes, ram_bytes, margins, calibrated)
     lines = [intro, "#ifndef FLS_H", "#define FLS_H", "", "#ifdef __FAST_MATH__"]
     lines += ['#error "-ffast-math assumes NaN away and reorders sums: compile without it"', "#endif", ""]
     lines += ["#include <math.h>", "#include <stdint.h>", "#include <string.h>", "", *pieces, "#endif", ""]
     return CHeader(prefixed("\n".join(lines), prefix), table_bytes, flash_bytes, ram_bytes)
 
 
-def _arrays(snapshot: Snapshot) -> int:
-    arrays = 24 * snapshot.n_features + (12 if snapshot.kind == "t1" else 20) * snapshot.n_rules
-    return arrays + 4 * snapshot.n_outputs * (snapshot.classes is not None)
+def _arrays(plain: PlainSystem) -> int:
+    arrays = 24 * plain.n_features + (12 if plain.kind == "t1" else 20) * plain.n_rules
+    return arrays + 4 * plain.n_outputs * (plain.classes is not None)
 
 
-def _system(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bool) -> tuple[str, int]:
+def _system(plain: PlainSystem, exp: str, margins: Array | None, *, interval: bool) -> tuple[str, int]:
     """Constants, tables and functions of a system, for the prefix ``fls``, and the bytes of its tables."""
-    forms = Forms.of(snapshot)
-    tables = _tables(snapshot, forms, margins)
-    constants = {"INPUTS": str(snapshot.n_features), "RULES": str(snapshot.n_rules), "OUTPUTS": str(snapshot.n_outputs)}
-    constants["SETS"] = f"{(1 if snapshot.kind == 't1' else 2) * snapshot.n_rules} /* firings: one a rule, or two */"
-    if snapshot.kind == "it2":
-        constants["SWEEPS"] = str(sweep_bound(snapshot.n_rules))
+    forms = Forms.of(plain)
+    tables = _tables(plain, forms, margins)
+    constants = {"INPUTS": str(plain.n_features), "RULES": str(plain.n_rules), "OUTPUTS": str(plain.n_outputs)}
+    constants["SETS"] = f"{(1 if plain.kind == 't1' else 2) * plain.n_rules} /* firings: one a rule, or two */"
+    if plain.kind == "it2":
+        constants["SWEEPS"] = str(sweep_bound(plain.n_rules))
     constants |= {
         "BITS": f"{forms.bits} /* of half an integer of the tables */",
         "LAST": float_literal(2.0**-forms.bits),
@@ -134,74 +134,72 @@ def _system(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bo
         kind = _TYPES.get(name, "float")
         literal: Any = {"float": float_literal, "fls_halves": halves, "int64_t": "{}LL".format, "int16_t": str}[kind]
         lines += documented_tables({name: values}, {}, kind, literal)
-    lines.append(_code(snapshot, exp, margins, interval=interval))
+    lines.append(_code(plain, exp, margins, interval=interval))
     n_bytes = sum(_BYTES.get(_TYPES.get(name, "float"), 4) * values.size for name, values in tables.items())
     return "\n".join(lines), n_bytes
 
 
-def _tables(snapshot: Snapshot, forms: Forms, margins: Array | None) -> Mapping[str, Array]:
+def _tables(plain: PlainSystem, forms: Forms, margins: Array | None) -> Mapping[str, Array]:
     """The tables by their names in the header, in the order of their use."""
     tables = {"origin": forms.origin, "unit": forms.unit_exponents}
     tables |= {"form": forms.terms, "constant": forms.constants}
-    if snapshot.uncertainty == "h":
+    if plain.uncertainty == "h":
         tables["height"] = forms.heights
     tables |= {"offset": forms.offsets, "exponent": forms.exponents, "intercept": forms.intercepts}
-    if snapshot.order == 1:
+    if plain.order == 1:
         tables["slope"] = forms.slopes
-    if snapshot.type_reduction == "bmm":
-        assert snapshot.mix is not None
-        tables["mix"] = snapshot.mix
+    if plain.type_reduction == "bmm":
+        assert plain.mix is not None
+        tables["mix"] = plain.mix
     if margins is not None:
         tables["margin"] = margins
     return tables
 
 
-def _code(snapshot: Snapshot, exp: str, margins: Array | None, *, interval: bool) -> str:
+def _code(plain: PlainSystem, exp: str, margins: Array | None, *, interval: bool) -> str:
     """The functions of a header."""
     pieces = [runtime.NUMBERS, runtime.EXP_LIBM if exp == "libm" else runtime.EXP_BUILTIN, runtime.DEPTHS]
-    if snapshot.order == 1:
+    if plain.order == 1:
         form = {"form": "fls_dot(fls_slope[p][k], in->z, FLS_INPUTS) + ", "scale": "in->exponent", "unused": ""}
     else:
         form = {"form": "", "scale": "0", "unused": "    (void)in;\n"}
-    on_scale = " + in->exponent" if snapshot.order == 1 else ""
+    on_scale = " + in->exponent" if plain.order == 1 else ""
     consequents = filled(runtime.CONSEQUENTS, on_scale=on_scale, **form)
-    classes = snapshot.classes is not None
+    classes = plain.classes is not None
     called = {"name": "fls_logits", "what": "Logits of the classes"} if classes else {"name": "fls_predict"}
     called.setdefault("what", "Crisp outputs")
-    if snapshot.kind == "t1":
+    if plain.kind == "t1":
         fire = filled(runtime.FIRING, which="", first="0", place="", lower="")
         pieces += [fire, consequents, reduction.MEAN, filled(reduction.OUTPUTS_T1, **called)]
     else:
-        if "s" in snapshot.uncertainty:
+        if "s" in plain.uncertainty:
             parts = {"first": "0", "place": "", "lower": runtime.LOWER_OWN_WIDTH}
         else:
             parts = {"first": "FLS_RULES", "place": " - FLS_RULES", "lower": runtime.LOWER_HEIGHT}
         pieces += [filled(runtime.FIRING, which=", lower before upper", **parts), consequents, reduction.KARNIK_MENDEL]
-        if snapshot.type_reduction == "km":
+        if plain.type_reduction == "km":
             pieces += [filled(reduction.OUTPUTS_KM, **called)]
         else:
-            method, mean = _METHODS[snapshot.type_reduction]
-            weights = reduction.WEIGHTS_NT if snapshot.type_reduction == "nt" else reduction.WEIGHTS_TWO_MEANS
-            p = "p, " if snapshot.type_reduction == "nt" else ""
+            method, mean = _METHODS[plain.type_reduction]
+            weights = reduction.WEIGHTS_NT if plain.type_reduction == "nt" else reduction.WEIGHTS_TWO_MEANS
+            p = "p, " if plain.type_reduction == "nt" else ""
             direct = filled(reduction.OUTPUTS_DIRECT, method=method, weights=weights, mean=mean, p=p, **called)
             pieces += [reduction.MEAN, direct]
     if classes:
         pieces.append(reduction.CLASSES)
-    if interval and (snapshot.kind == "it2" or margins is not None):
-        pieces.append(_interval(snapshot, margins))
+    if interval and (plain.kind == "it2" or margins is not None):
+        pieces.append(_interval(plain, margins))
     return "".join(pieces)
 
 
-def _interval(snapshot: Snapshot, margins: Array | None) -> str:
-    what = "Ends of the type-reduced set" if snapshot.kind == "it2" else "Crisp outputs"
-    what += " of the logits" if snapshot.classes is not None else ""
-    crisp = "fls_logits" if snapshot.classes is not None else "fls_predict"
+def _interval(plain: PlainSystem, margins: Array | None) -> str:
+    what = "Ends of the type-reduced set" if plain.kind == "it2" else "Crisp outputs"
+    what += " of the logits" if plain.classes is not None else ""
+    crisp = "fls_logits" if plain.classes is not None else "fls_predict"
     if margins is None:
         return filled(reduction.INTERVAL_IT2, what=what, body="    fls_reduce(x, y_left, y_right);")
-    begin = "    int k;\n    " + (
-        "fls_reduce(x, y_left, y_right);\n" if snapshot.kind == "it2" else f"{crisp}(x, y_left);\n"
-    )
-    other = "y_right[k]" if snapshot.kind == "it2" else "y_left[k]"
+    begin = "    int k;\n    " + ("fls_reduce(x, y_left, y_right);\n" if plain.kind == "it2" else f"{crisp}(x, y_left);\n")
+    other = "y_right[k]" if plain.kind == "it2" else "y_left[k]"
     loop = (
         "    for (k = 0; k < FLS_OUTPUTS; ++k) {\n"
         f"        y_right[k] = {other} + fls_margin[k];\n"
@@ -212,7 +210,7 @@ def _interval(snapshot: Snapshot, margins: Array | None) -> str:
 
 
 def _intro(
-    snapshot: Snapshot,
+    plain: PlainSystem,
     exp: str,
     table_bytes: int,
     n_code: int,
@@ -222,9 +220,9 @@ def _intro(
 ) -> str:
     from deepfls import __version__
 
-    worst, usual = work(snapshot), work(snapshot, sweeps=4)
-    lines = [f"Exported by deepfls {__version__}.", "", *described(snapshot), ""]
-    lines += [*functions(snapshot, margins, told="" if calibrated is None else calibrated.told()), ""]
+    worst, usual = work(plain), work(plain, sweeps=4)
+    lines = [f"Exported by deepfls {__version__}.", "", *described(plain), ""]
+    lines += [*functions(plain, margins, told="" if calibrated is None else calibrated.told()), ""]
     if calibrated is not None and calibrated.system is not None:
         lines += [
             "The interval comes from a system of its own, fls_interval, with tables of its own: that which was trained"
@@ -242,7 +240,7 @@ def _intro(
         lines.append(
             f"       Usual, 4 sweeps an end: {usual.simple:,}, {usual.divisions:,} and {usual.exponentials:,}; never more"
         )
-        lines.append(f"       than {sweep_bound(snapshot.n_rules)} sweeps. No sort, no enumeration.")
+        lines.append(f"       than {sweep_bound(plain.n_rules)} sweeps. No sort, no enumeration.")
     lines += [
         "",
         "NaN or infinity in an input gives NaN in every output. For any other input the outputs are within 1e-5 of what",

@@ -7,7 +7,7 @@ import numpy as np
 from deepfls.export.c_text import documented_tables, filled
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.text import float_literal
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 _INTERVAL = """
 /* Calibrated interval. NaN where an input is NaN or infinite. */
@@ -39,9 +39,9 @@ _HELD = """\
 """
 
 
-def calibrated_interval(snapshot: Snapshot, calibrated: CalibratedInterval) -> str:
+def calibrated_interval(plain: PlainSystem, calibrated: CalibratedInterval) -> str:
     """Tables and function of the interval; its system stands before them."""
-    it2 = snapshot.kind == "it2"
+    it2 = plain.kind == "it2"
     system = "fls" if calibrated.system is None else "fls_interval"
     calls = [f"{system}_reduce(x, y_left, y_right);"] if it2 else []
     calls.append(f"{system}_predict(x, y);")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls.export.text import c_table, comment_name
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,10 +54,10 @@ def sweep_bound(n_rules: int) -> int:
     return 2 * n_rules + 4
 
 
-def code_bytes(snapshot: Snapshot, base: Mapping[str, int]) -> int:
+def code_bytes(plain: PlainSystem, base: Mapping[str, int]) -> int:
     """Bytes of code of all functions of a header: more where classes or a second way to a crisp output come on top."""
-    direct = snapshot.kind == "it2" and snapshot.type_reduction != "km"
-    return base[snapshot.kind] + base["classes"] * (snapshot.classes is not None) + base["direct"] * direct
+    direct = plain.kind == "it2" and plain.type_reduction != "km"
+    return base[plain.kind] + base["classes"] * (plain.classes is not None) + base["direct"] * direct
 
 
 def prefixed(source: str, prefix: str) -> str:
@@ -91,43 +91,43 @@ def comment(lines: list[str]) -> str:
     return "/*\n" + "\n".join(f" * {line}".rstrip() for line in lines) + "\n */"
 
 
-def described(snapshot: Snapshot) -> list[str]:
+def described(plain: PlainSystem) -> list[str]:
     """What a header says of its system, and the meaning of its inputs and outputs."""
-    kind = "Type-1" if snapshot.kind == "t1" else "Interval Type-2"
-    order = "linear" if snapshot.order == 1 else "constant"
-    reduction = f", type reduction {snapshot.type_reduction}" if snapshot.kind == "it2" else ""
-    what = counted(snapshot.n_outputs, "output") if snapshot.classes is None else counted(snapshot.n_outputs, "class", "es")
+    kind = "Type-1" if plain.kind == "t1" else "Interval Type-2"
+    order = "linear" if plain.order == 1 else "constant"
+    reduction = f", type reduction {plain.type_reduction}" if plain.kind == "it2" else ""
+    what = counted(plain.n_outputs, "output") if plain.classes is None else counted(plain.n_outputs, "class", "es")
     lines = [
-        f"{kind} TSK fuzzy system: {counted(snapshot.n_features, 'input')}, {counted(snapshot.n_rules, 'rule')}, {what},",
-        f"t-norm {snapshot.tnorm}, {order} consequents{reduction}.",
+        f"{kind} TSK fuzzy system: {counted(plain.n_features, 'input')}, {counted(plain.n_rules, 'rule')}, {what},",
+        f"t-norm {plain.tnorm}, {order} consequents{reduction}.",
         "",
-        "Inputs" + ("" if snapshot.input_range is None else ", with their range in the training data"),
+        "Inputs" + ("" if plain.input_range is None else ", with their range in the training data"),
     ]
-    for m, name in enumerate(snapshot.feature_names):
+    for m, name in enumerate(plain.feature_names):
         seen = ""
-        if snapshot.input_range is not None:
-            seen = f"  {snapshot.input_range[0, m]:.7g} to {snapshot.input_range[1, m]:.7g}"
+        if plain.input_range is not None:
+            seen = f"  {plain.input_range[0, m]:.7g} to {plain.input_range[1, m]:.7g}"
         lines.append(f"  x[{m}]  {comment_name(name)}{seen}")
-    lines += ["", "Classes" if snapshot.classes is not None else "Outputs"]
-    lines += [f"  y[{k}]  {comment_name(name)}" for k, name in enumerate(snapshot.output_names)]
+    lines += ["", "Classes" if plain.classes is not None else "Outputs"]
+    lines += [f"  y[{k}]  {comment_name(name)}" for k, name in enumerate(plain.output_names)]
     return lines
 
 
-def functions(snapshot: Snapshot, margins: Array | None, real: str = "float", told: str = "") -> list[str]:
+def functions(plain: PlainSystem, margins: Array | None, real: str = "float", told: str = "") -> list[str]:
     """The functions of a header, for its comment; ``told`` says what a calibrated interval is."""
-    inputs, outputs = snapshot.n_features, snapshot.n_outputs
-    crisp = "probabilities of the classes" if snapshot.classes is not None else "crisp outputs"
+    inputs, outputs = plain.n_features, plain.n_outputs
+    crisp = "probabilities of the classes" if plain.classes is not None else "crisp outputs"
     lines = ["Functions", f"  fls_predict(const {real} x[{inputs}], {real} y[{outputs}])", f"    {crisp}"]
-    if snapshot.classes is not None:
+    if plain.classes is not None:
         lines += [f"  fls_classify(const {real} x[{inputs}])", "    index of the most probable class"]
         lines += [
             f"  fls_logits(const {real} x[{inputs}], {real} y[{outputs}])",
             "    outputs of the system, whose softmax",
         ]
         lines[-1] += " are the probabilities"
-    if snapshot.kind == "it2" or margins is not None or told:
-        set_ = "the type-reduced set" if snapshot.kind == "it2" else "the crisp outputs"
-        set_ += " of the logits" if snapshot.classes is not None else ""
+    if plain.kind == "it2" or margins is not None or told:
+        set_ = "the type-reduced set" if plain.kind == "it2" else "the crisp outputs"
+        set_ += " of the logits" if plain.classes is not None else ""
         set_ += ", with a margin on both sides" if margins is not None else "; not calibrated to a coverage"
         lines.append(
             f"  fls_predict_interval(const {real} x[{inputs}], {real} y_left[{outputs}], {real} y_right[{outputs}])"

@@ -18,7 +18,7 @@ import numpy as np
 
 from deepfls._checks import refuse_form
 from deepfls.estimators.calibration import Calibration
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -38,7 +38,7 @@ class CalibratedInterval:
     n_rows: int
     gain: Array
     reach: Array
-    system: Snapshot | None
+    system: PlainSystem | None
     scaled: bool
     refitted: bool
 
@@ -52,7 +52,7 @@ class CalibratedInterval:
             refuse_form("A C header", "its intervals are calibrated by groups", _REMEDY.format("group_calibration=None"))
         refitted = getattr(estimator, "interval_model_", None) is not None
         source = estimator.interval_model_ if refitted else estimator
-        system = Snapshot.of(source)
+        system = PlainSystem.of(source)
         n_outputs = system.n_outputs
         radius = np.zeros(n_outputs)
         if calibration.method != "none":
@@ -94,7 +94,7 @@ class CalibratedInterval:
         return f"interval of coverage {self.coverage:g}, calibrated ({self.method}) on {self.n_rows:,} rows held out"
 
 
-def _with_log_scale(system: Snapshot, estimator: Any, coefficients: Array) -> Snapshot:
+def _with_log_scale(system: PlainSystem, estimator: Any, coefficients: Array) -> PlainSystem:
     """The Type-1 system with logarithms of the local scale behind its outputs; see ``local_scale``."""
     if system.kind != "t1":
         refuse_form(

@@ -19,7 +19,7 @@ import numpy as np
 
 from deepfls._checks import check_option, refuse_form
 from deepfls.export.rows import input_box, rows_for
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,7 +66,7 @@ class FixedError(NamedTuple):
 class FixedPoint:
     """Integers of a system and the places of their binary points."""
 
-    snapshot: Snapshot
+    plain: PlainSystem
     number: str
     input_middle: Array
     input_half: Array
@@ -93,22 +93,22 @@ class FixedPoint:
         return BITS[self.number]
 
     @classmethod
-    def of(cls, snapshot: Snapshot, number: str, rows: Any = None) -> FixedPoint:
+    def of(cls, plain: PlainSystem, number: str, rows: Any = None) -> FixedPoint:
         """Integers fitted to the range of the training data and of the rows; an error where they cannot hold the system."""
         bits = BITS[check_option("number", number, tuple(BITS))]
-        low, high = input_box(snapshot)
-        measured = rows_for(snapshot, rows, _N_DRAWN)
+        low, high = input_box(plain)
+        measured = rows_for(plain, rows, _N_DRAWN)
         low, high = np.minimum(low, measured.min(axis=0)), np.maximum(high, measured.max(axis=0))
         # A tenth of the range to spare: inputs beyond saturate.
         middle, half = (low + high) / 2, 0.55 * (high - low)
         half = np.where(half > 0, half, np.maximum(np.abs(middle), 1.0))
-        output_middle, output_half = _output_box(snapshot, measured)
+        output_middle, output_half = _output_box(plain, measured)
 
-        share = 1.0 if snapshot.tnorm == "product" else 1.0 / snapshot.n_features
-        centers = (snapshot.centers - middle) / half
-        lower, upper = (half * np.sqrt(0.5 * share) / s for s in (snapshot.lower_sigmas, snapshot.upper_sigmas))
-        slopes = snapshot.slopes * half / output_half[:, np.newaxis]
-        intercepts = (snapshot.intercepts + snapshot.slopes @ middle - output_middle) / output_half
+        share = 1.0 if plain.tnorm == "product" else 1.0 / plain.n_features
+        centers = (plain.centers - middle) / half
+        lower, upper = (half * np.sqrt(0.5 * share) / s for s in (plain.lower_sigmas, plain.upper_sigmas))
+        slopes = plain.slopes * half / output_half[:, np.newaxis]
+        intercepts = (plain.intercepts + plain.slopes @ middle - output_middle) / output_half
         bound = float((np.abs(intercepts) + np.abs(slopes).sum(axis=2)).max())
         value_bits = 29 - max(0, _ceil_log2(bound))
         if value_bits < min(bits + 1, 20):
@@ -127,7 +127,7 @@ class FixedPoint:
         slope_bits = min(_fraction_bits(slopes, bits), 30) if slopes.any() else 0
         intercept_bits = min(value_bits, _fraction_bits(intercepts, bits))
         return cls(
-            snapshot=snapshot,
+            plain=plain,
             number=number,
             input_middle=middle,
             input_half=half,
@@ -140,14 +140,14 @@ class FixedPoint:
             value_bits=value_bits,
             slope_bits=slope_bits,
             intercept_bits=intercept_bits,
-            weight_bits=30 - _ceil_log2(snapshot.n_rules),
+            weight_bits=30 - _ceil_log2(plain.n_rules),
             centers=_rounded(centers, center_bits),
             lower_inverses=_rounded(lower, inverse_bits),
             upper_inverses=_rounded(upper, inverse_bits),
-            heights=np.minimum(_rounded(-share * snapshot.log_heights.sum(axis=1), EXPONENT_BITS), FLOOR),
+            heights=np.minimum(_rounded(-share * plain.log_heights.sum(axis=1), EXPONENT_BITS), FLOOR),
             intercepts=_rounded(intercepts, intercept_bits),
             slopes=_rounded(slopes, slope_bits),
-            mix=_rounded(np.full(snapshot.n_outputs, 0.5) if snapshot.mix is None else snapshot.mix, 30),
+            mix=_rounded(np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix, 30),
         )
 
     def quantized(self, x: Array) -> Array:
@@ -163,7 +163,7 @@ class FixedPoint:
         """What the C computes for rows of integers: ends and crisp outputs, each (rows, outputs)."""
         z = quantized << (self.z_bits - self.bits) if self.z_bits >= self.bits else quantized >> (self.bits - self.z_bits)
         lower, upper = self._exponents(z)
-        results = [self._reduced(lower, upper, self._rule_outputs(z, k), k) for k in range(self.snapshot.n_outputs)]
+        results = [self._reduced(lower, upper, self._rule_outputs(z, k), k) for k in range(self.plain.n_outputs)]
         return FixedOutput(*(np.stack([self._narrowed(r[i]) for r in results], axis=1) for i in range(3)))
 
     def _exponents(self, z: Array) -> tuple[Array, Array]:
@@ -178,8 +178,8 @@ class FixedPoint:
 
         upper = sums(self.upper_inverses)
         lower = upper
-        if self.snapshot.kind == "it2":
-            lower = sums(self.lower_inverses) if "s" in self.snapshot.uncertainty else upper
+        if self.plain.kind == "it2":
+            lower = sums(self.lower_inverses) if "s" in self.plain.uncertainty else upper
             lower = np.maximum(np.minimum(lower + self.heights, _LARGEST_STEP), upper)
         peak = upper.min(axis=1, keepdims=True)
         return lower - peak, upper - peak
@@ -187,7 +187,7 @@ class FixedPoint:
     def _rule_outputs(self, z: Array, k: int) -> Array:
         products = (z[:, np.newaxis, :] * self.slopes[:, k, :]) >> (self.slope_bits + self.z_bits - self.value_bits)
         values = self.intercepts[:, k] << (self.value_bits - self.intercept_bits)
-        return values + products.sum(axis=2) if self.snapshot.order else np.broadcast_to(values, products.shape[:2])
+        return values + products.sum(axis=2) if self.plain.order else np.broadcast_to(values, products.shape[:2])
 
     def _powers(self, exponents: Array) -> Array:
         """e^-exponent with ``weight_bits`` bits."""
@@ -204,11 +204,11 @@ class FixedPoint:
             return _divided((weights * values).sum(axis=1), weights.sum(axis=1))
 
         start = mean(self._powers(upper))
-        if self.snapshot.kind == "t1":
+        if self.plain.kind == "t1":
             return start, start, start
         left = self._end(lower, upper, values, start, 1)
         right = np.maximum(self._end(lower, upper, values, start, -1), left)
-        method = self.snapshot.type_reduction
+        method = self.plain.type_reduction
         if method == "km":
             return left, right, (left + right) >> 1
         if method == "nt":
@@ -254,9 +254,9 @@ class FixedPoint:
 
     def error(self, rows: Any = None) -> FixedError:
         """The error against the system itself on rows, those given or drawn from the range of the training data."""
-        x = rows_for(self.snapshot, rows, _N_DRAWN)
+        x = rows_for(self.plain, rows, _N_DRAWN)
         got = self.values(self.output(self.quantized(x)).y)
-        wrong = got - self.snapshot.output(x).y
+        wrong = got - self.plain.output(x).y
         ranges = 2.0 * self.output_half / 1.1
         return FixedError(
             np.abs(wrong).max(axis=0), np.sqrt(np.square(wrong).mean(axis=0)), ranges, len(x), rows is not None
@@ -274,12 +274,12 @@ def check_error(number: str, error: FixedError) -> None:
         )
 
 
-def _output_box(snapshot: Snapshot, rows: Array) -> tuple[Array, Array]:
+def _output_box(plain: PlainSystem, rows: Array) -> tuple[Array, Array]:
     """Middle and half range of every output over rows, ends included, with a tenth to spare; one for all logits."""
-    ends = snapshot.output(rows)
+    ends = plain.output(rows)
     low = np.minimum(ends.y_left, ends.y).min(axis=0)
     high = np.maximum(ends.y_right, ends.y).max(axis=0)
-    if snapshot.classes is not None:
+    if plain.classes is not None:
         largest = max(float(np.abs([low, high]).max()), 1e-3)
         low, high = np.full_like(low, -largest), np.full_like(high, largest)
     middle, half = (low + high) / 2, 0.55 * (high - low)

@@ -21,7 +21,7 @@ import numpy as np
 
 from deepfls._checks import check_resolved
 from deepfls.export.tables import FloatTables
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -54,23 +54,23 @@ class Forms:
     intercepts: Array
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> Forms:
+    def of(cls, plain: PlainSystem) -> Forms:
         """The integers of a system; an error where its sets are too narrow for them."""
-        t = FloatTables.of(snapshot)
+        t = FloatTables.of(plain)
         # Sums of 2 n_features + 1 products of two halves must fit 63 bits.
-        bits = (62 - (2 * snapshot.n_features + 1).bit_length()) // 2
-        share: Any = Fraction(1) if snapshot.tnorm == "product" else Fraction(1, snapshot.n_features)
+        bits = (62 - (2 * plain.n_features + 1).bit_length()) // 2
+        share: Any = Fraction(1) if plain.tnorm == "product" else Fraction(1, plain.n_features)
         units, origin = _exact(t.units), _exact(t.origin)
-        centers = (_exact(snapshot.centers) - origin) / units
-        heights = -share * _exact(snapshot.log_heights).sum(axis=1)
+        centers = (_exact(plain.centers) - origin) / units
+        heights = -share * _exact(plain.log_heights).sum(axis=1)
 
         def form(sigmas: Array) -> tuple[Array, Array, Array]:
             squares = share * (units / _exact(sigmas)) ** 2 / 2
             return squares, -2 * squares * centers, (squares * centers**2).sum(axis=1)
 
-        sets = [form(snapshot.upper_sigmas)]
-        if "s" in snapshot.uncertainty:
-            squares, inputs, constants = form(snapshot.lower_sigmas)
+        sets = [form(plain.upper_sigmas)]
+        if "s" in plain.uncertainty:
+            squares, inputs, constants = form(plain.lower_sigmas)
             sets.insert(0, (squares, inputs, constants + heights))
         # The lower sets are the narrower ones, so theirs are the larger coefficients.
         sizes = np.abs(sets[0][0]).sum(axis=1) + np.abs(sets[0][1]).sum(axis=1) + sets[0][2] + heights
@@ -78,11 +78,11 @@ class Forms:
         check_resolved(2.0 ** (log_exponent - 2 * bits), _COARSEST)
         log_scale = Fraction(2) ** (2 * bits - log_exponent)
 
-        slopes = _exact(snapshot.slopes)
-        intercepts = _exact(snapshot.intercepts) + (slopes * origin).sum(axis=2) - _exact(t.offsets)
+        slopes = _exact(plain.slopes)
+        intercepts = _exact(plain.intercepts) + (slopes * origin).sum(axis=2) - _exact(t.offsets)
         slopes = slopes * units
         sizes = np.abs(slopes).sum(axis=2) + np.abs(intercepts)
-        exponents = np.array([max(_exponent(sizes[:, k]), -120) for k in range(snapshot.n_outputs)])
+        exponents = np.array([max(_exponent(sizes[:, k]), -120) for k in range(plain.n_outputs)])
         scales = np.array([Fraction(2) ** (2 * bits - int(e)) for e in exponents], dtype=object)
         return cls(
             bits=bits,

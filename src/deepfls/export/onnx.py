@@ -17,7 +17,7 @@ from deepfls._checks import check_exported, check_installed, check_option
 from deepfls._files import write_whole
 from deepfls.export.rows import rows_for
 from deepfls.export.tables import FloatTables
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,7 +45,7 @@ class OnnxReport(NamedTuple):
         )
 
 
-def write_onnx(path: str | os.PathLike[str], snapshot: Snapshot, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
+def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
     """Write a system as an ONNX model, whole or not at all, after onnxruntime has agreed with it.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
@@ -55,7 +55,7 @@ def write_onnx(path: str | os.PathLike[str], snapshot: Snapshot, *, dtype: str =
     Parameters
     ----------
     path : path
-    snapshot : Snapshot
+    plain : PlainSystem
     dtype : {"float64", "float32"}
         Arithmetic inside: float64 agrees to the rounding of the outputs, float32 runs where there is no float64.
     rows : array, shape (rows, features), optional
@@ -68,15 +68,15 @@ def write_onnx(path: str | os.PathLike[str], snapshot: Snapshot, *, dtype: str =
     """
     check_option("dtype", dtype, tuple(DTYPES))
     check_installed("ONNX export", ("onnx", "onnxruntime"), "onnx")
-    content = onnx_bytes(snapshot, dtype)
-    x = rows_for(snapshot, rows, 1_000).astype(np.float32)
-    alone, in_batch, errors = _compared(content, snapshot, x)
+    content = onnx_bytes(plain, dtype)
+    x = rows_for(plain, rows, 1_000).astype(np.float32)
+    alone, in_batch, errors = _compared(content, plain, x)
     check_exported("The ONNX model", errors, _LIMITS[dtype])
     write_whole(Path(path), content)
     return OnnxReport(str(path), len(content), alone, in_batch, max(errors))
 
 
-def onnx_bytes(snapshot: Snapshot, dtype: str = "float64") -> bytes:
+def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
     """The model that :func:`write_onnx` writes."""
     import onnx
     from onnx import TensorProto, helper
@@ -84,13 +84,13 @@ def onnx_bytes(snapshot: Snapshot, dtype: str = "float64") -> bytes:
     from deepfls import __version__
 
     graph = _Graph(dtype)
-    _system(graph, snapshot)
-    outputs = ["y"] if snapshot.kind == "t1" else ["y", "y_left", "y_right"]
+    _system(graph, plain)
+    outputs = ["y"] if plain.kind == "t1" else ["y", "y_left", "y_right"]
     made = helper.make_graph(
         graph.nodes,
         "deepfls",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", snapshot.n_features])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", snapshot.n_outputs]) for name in outputs],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", plain.n_features])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", plain.n_outputs]) for name in outputs],
         graph.constants,
     )
     model = helper.make_model(
@@ -100,7 +100,7 @@ def onnx_bytes(snapshot: Snapshot, dtype: str = "float64") -> bytes:
         producer_name="deepfls",
         producer_version=__version__,
     )
-    names = {"inputs": snapshot.feature_names, "outputs": snapshot.output_names}
+    names = {"inputs": plain.feature_names, "outputs": plain.output_names}
     helper.set_model_props(model, {key: "\n".join(value) for key, value in names.items()})
     onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString()
@@ -139,11 +139,11 @@ class _Graph:
         return "ordered", "order"
 
 
-def _system(g: _Graph, snapshot: Snapshot) -> None:
+def _system(g: _Graph, plain: PlainSystem) -> None:
     """All nodes from x to the outputs."""
     from onnx import TensorProto
 
-    t = FloatTables.of(snapshot)
+    t = FloatTables.of(plain)
     rules_axis, features_axis = g.constant("axis_1", [1], np.int64), g.constant("axis_2", [2], np.int64)
     inner = TensorProto.DOUBLE if g.dtype == "float64" else TensorProto.FLOAT
     x = g.node("Cast", "x", to=inner)
@@ -165,8 +165,8 @@ def _system(g: _Graph, snapshot: Snapshot) -> None:
         return g.node("Exp", g.node("Max", g.node("Sub", logs, peak), floor))
 
     peak = g.node("ReduceMax", upper, rules_axis, keepdims=1)
-    shape = g.constant("rules_and_outputs", [-1, snapshot.n_rules, snapshot.n_outputs], np.int64)
-    slopes = np.moveaxis(t.slopes, 2, 0).reshape(snapshot.n_features, -1)
+    shape = g.constant("rules_and_outputs", [-1, plain.n_rules, plain.n_outputs], np.int64)
+    slopes = np.moveaxis(t.slopes, 2, 0).reshape(plain.n_features, -1)
     linear = g.node("Reshape", g.node("MatMul", z, g.constant("slopes", slopes)), shape)
     consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
 
@@ -176,26 +176,26 @@ def _system(g: _Graph, snapshot: Snapshot) -> None:
         return g.node("Div", g.node("ReduceSum", weighted, rules_axis, keepdims=0), total)
 
     ends: tuple[str, str] | None = None
-    if snapshot.kind == "t1":
+    if plain.kind == "t1":
         y = average(firing(upper, peak))
     else:
         lower = g.node("Add", exponents("lower_weights", t.lower_weights), g.constant("log_heights", t.log_heights))
         lower = g.node("Min", lower, upper)
         low, up = firing(lower, peak), firing(upper, peak)
-        ends = _end_points(g, low, up, consequents, snapshot.n_rules)
-        if snapshot.type_reduction == "km":
+        ends = _end_points(g, low, up, consequents, plain.n_rules)
+        if plain.type_reduction == "km":
             y = g.node("Mul", g.node("Add", *ends), g.constant("half", 0.5))
-        elif snapshot.type_reduction == "nt":
+        elif plain.type_reduction == "nt":
             y = average(g.node("Add", low, up))
         else:
-            mix = np.full(snapshot.n_outputs, 0.5) if snapshot.mix is None else snapshot.mix
+            mix = np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix
             own = average(firing(lower, g.node("ReduceMax", lower, rules_axis, keepdims=1)))
             y = g.node("Mul", own, g.constant("mix", mix))
             y = g.node("Add", y, g.node("Mul", average(up), g.constant("rest", 1.0 - mix)))
-        if snapshot.type_reduction != "km":
+        if plain.type_reduction != "km":
             # Inside already, but for rounding and for firing below the floor: as in IT2FLS.reduce.
             y = g.node("Min", g.node("Max", y, ends[0]), ends[1])
-    _finish(g, snapshot, t.offsets, y, ends)
+    _finish(g, plain, t.offsets, y, ends)
 
 
 def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) -> tuple[str, str]:
@@ -228,7 +228,7 @@ def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) ->
     return y_left, g.node("Max", y_left, y_right)
 
 
-def _finish(g: _Graph, snapshot: Snapshot, offsets: Array, y: str, ends: tuple[str, str] | None) -> None:
+def _finish(g: _Graph, plain: PlainSystem, offsets: Array, y: str, ends: tuple[str, str] | None) -> None:
     """Offsets, NaN for rows with NaN, probabilities, and float32 outputs."""
     from onnx import TensorProto
 
@@ -242,13 +242,13 @@ def _finish(g: _Graph, snapshot: Snapshot, offsets: Array, y: str, ends: tuple[s
         value = g.node("Softmax", value, axis=1) if softmax else value
         g.node("Where", broken, nan, g.node("Cast", value, to=TensorProto.FLOAT), output=name)
 
-    out(y, "y", softmax=snapshot.classes is not None)
+    out(y, "y", softmax=plain.classes is not None)
     if ends is not None:
         out(ends[0], "y_left")
         out(ends[1], "y_right")
 
 
-def _compared(content: bytes, snapshot: Snapshot, x: Array) -> tuple[float, float, list[float]]:
+def _compared(content: bytes, plain: PlainSystem, x: Array) -> tuple[float, float, list[float]]:
     """Microseconds alone and in a batch, and the error of every output by its spread over the rows."""
     import onnxruntime
 
@@ -257,9 +257,9 @@ def _compared(content: bytes, snapshot: Snapshot, x: Array) -> tuple[float, floa
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    truth = snapshot.output(x.astype(np.float64))
+    truth = plain.output(x.astype(np.float64))
     expected = {"y": truth.y, "y_left": truth.y_left, "y_right": truth.y_right}
-    if snapshot.classes is not None:
+    if plain.classes is not None:
         odds = np.exp(truth.y - truth.y.max(axis=1, keepdims=True))
         expected["y"] = odds / odds.sum(axis=1, keepdims=True)
     names = [output.name for output in session.get_outputs()]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks import check_holdable
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -27,7 +27,7 @@ _LARGEST = 1e34
 
 @dataclass(frozen=True)
 class FloatTables:
-    """Tables in float64, to be rounded once. Shapes as in a snapshot; weights and slopes are those of z."""
+    """Tables in float64, to be rounded once. Shapes as in a plain; weights and slopes are those of z."""
 
     origin: Array
     units: Array
@@ -41,18 +41,18 @@ class FloatTables:
     slopes: Array
 
     @classmethod
-    def of(cls, snapshot: Snapshot) -> FloatTables:
+    def of(cls, plain: PlainSystem) -> FloatTables:
         """The tables of a system; an error where float32 cannot hold them."""
-        check_holdable("The centers of the sets", snapshot.centers, 1e30)
-        origin = snapshot.centers.mean(axis=0).astype(np.float32).astype(np.float64)
-        from_origin = snapshot.centers - origin
-        spread = np.maximum(np.abs(from_origin).max(axis=0), np.median(snapshot.upper_sigmas, axis=0))
+        check_holdable("The centers of the sets", plain.centers, 1e30)
+        origin = plain.centers.mean(axis=0).astype(np.float32).astype(np.float64)
+        from_origin = plain.centers - origin
+        spread = np.maximum(np.abs(from_origin).max(axis=0), np.median(plain.upper_sigmas, axis=0))
         units = np.exp2(np.round(np.log2(spread)))
-        share = 1.0 if snapshot.tnorm == "product" else 1.0 / snapshot.n_features
-        upper = 0.5 * share * np.square(units / snapshot.upper_sigmas)
-        lower = 0.5 * share * np.square(units / snapshot.lower_sigmas)
-        at_origin = snapshot.intercepts + np.einsum("pkm,m->pk", snapshot.slopes, origin)
-        slopes = snapshot.slopes * units
+        share = 1.0 if plain.tnorm == "product" else 1.0 / plain.n_features
+        upper = 0.5 * share * np.square(units / plain.upper_sigmas)
+        lower = 0.5 * share * np.square(units / plain.lower_sigmas)
+        at_origin = plain.intercepts + np.einsum("pkm,m->pk", plain.slopes, origin)
+        slopes = plain.slopes * units
         check_holdable("The outputs of the rules", np.concatenate([at_origin.ravel(), slopes.ravel()]), 1e28)
         offsets = at_origin.mean(axis=0).astype(np.float32).astype(np.float64)
         check_holdable("The squares of the inverse widths", lower, 1e28)
@@ -68,7 +68,7 @@ class FloatTables:
             centers=from_origin / units,
             lower_weights=lower,
             upper_weights=upper,
-            log_heights=share * snapshot.log_heights.sum(axis=1),
+            log_heights=share * plain.log_heights.sum(axis=1),
             offsets=offsets,
             intercepts=at_origin - offsets,
             slopes=slopes,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 
 # Distinguishable with any colour vision (Okabe and Ito).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#666666")
@@ -49,12 +49,12 @@ def place_of(name: int | str, names: Sequence[str], what: str) -> int:
     return check_count(what, name, 0, len(names) - 1)
 
 
-def input_span(snapshot: Snapshot, feature: int) -> tuple[float, float]:
+def input_span(plain: PlainSystem, feature: int) -> tuple[float, float]:
     """The range of an input to draw over: that of the training data, else that of the sets; never empty."""
-    if snapshot.input_range is not None:
-        low, high = snapshot.input_range[:, feature].tolist()
+    if plain.input_range is not None:
+        low, high = plain.input_range[:, feature].tolist()
     else:
-        centers, widths = snapshot.centers[:, feature], snapshot.upper_sigmas[:, feature]
+        centers, widths = plain.centers[:, feature], plain.upper_sigmas[:, feature]
         low, high = float((centers - widths).min()), float((centers + widths).max())
     if high > low:
         return low, high
@@ -62,6 +62,6 @@ def input_span(snapshot: Snapshot, feature: int) -> tuple[float, float]:
     return low - margin, high + margin
 
 
-def middle(snapshot: Snapshot) -> Array:
+def middle(plain: PlainSystem) -> Array:
     """A row in the middle of the ranges of all inputs."""
-    return np.array([sum(input_span(snapshot, m)) / 2.0 for m in range(snapshot.n_features)])
+    return np.array([sum(input_span(plain, m)) / 2.0 for m in range(plain.n_features)])

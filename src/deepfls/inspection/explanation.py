@@ -9,7 +9,7 @@ import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection import explanation_text as show
-from deepfls.inspection.plain import Array, Output, Snapshot, one_row
+from deepfls.inspection.plain import Array, Output, PlainSystem, one_row
 from deepfls.inspection.pushes import input_pushes
 from deepfls.inspection.weights import rule_weights
 
@@ -94,7 +94,7 @@ class Explanation:
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
     """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
-    s = Snapshot.of(estimator)
+    s = PlainSystem.of(estimator)
     row = one_row(estimator, "x", x)[np.newaxis]
     start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
     weights = rule_weights(s, row)
@@ -122,10 +122,10 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
     )
 
 
-def reference_row(estimator: FLSEstimator, snapshot: Snapshot) -> Array:
+def reference_row(estimator: FLSEstimator, plain: PlainSystem) -> Array:
     """The mean of the training data where the scaling knows it, else the middle of its range, else of the sets."""
     if estimator.scaling == "standard":
         return estimator.x_scaling_.shift
-    if snapshot.input_range is not None:
-        return np.asarray(snapshot.input_range.mean(axis=0))
-    return np.asarray(snapshot.centers.mean(axis=0))
+    if plain.input_range is not None:
+        return np.asarray(plain.input_range.mean(axis=0))
+    return np.asarray(plain.centers.mean(axis=0))

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 
 from deepfls.data.scaling import Scaling
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.weights import weights_of
 from deepfls.nn.constraints import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.nn.systems import IT2FLS, T1FLS
 
-# Fields of a snapshot with one entry per rule.
+# Fields of a plain with one entry per rule.
 _PER_RULE = ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes")
 # Unknowns of a refit of slopes and intercepts; beyond, the intercepts alone are fitted again.
 _UNKNOWNS = 600
@@ -23,13 +23,13 @@ _UNKNOWNS = 600
 _RIDGE = 1e-4
 
 
-def kept(s: Snapshot, rules: list[int]) -> Snapshot:
+def kept(s: PlainSystem, rules: list[int]) -> PlainSystem:
     """The system with the given rules alone."""
     shares = None if s.rule_shares is None else s.rule_shares[rules]
     return replace(s, rule_shares=shares, **{name: getattr(s, name)[rules] for name in _PER_RULE})
 
 
-def merged(s: Snapshot, first: int, second: int, shares: Array) -> Snapshot:
+def merged(s: PlainSystem, first: int, second: int, shares: Array) -> PlainSystem:
     """The system with one rule in place of two, at the place of the first.
 
     Centers and consequents are averaged with the shares of the firing as weights. The squared width is the mean one plus
@@ -71,7 +71,7 @@ class Fired(NamedTuple):
     says: Array
 
     @classmethod
-    def of(cls, s: Snapshot, x: Array) -> Fired:
+    def of(cls, s: PlainSystem, x: Array) -> Fired:
         return cls(*s.firing(x), s.rule_outputs(x))
 
     def rows(self, count: int) -> Fired:
@@ -81,7 +81,7 @@ class Fired(NamedTuple):
     def kept(self, rules: list[int]) -> Fired:
         return Fired(*(np.ascontiguousarray(part[:, rules]) for part in self))
 
-    def merged(self, s: Snapshot, x: Array, first: int, second: int) -> Fired:
+    def merged(self, s: PlainSystem, x: Array, first: int, second: int) -> Fired:
         """After :func:`merged` gave ``s``: the column of the new rule is computed, the others stay."""
         left = self.kept([rule for rule in range(self.says.shape[1]) if rule != second])
         place = first if first < second else first - 1
@@ -90,7 +90,7 @@ class Fired(NamedTuple):
         return left
 
 
-def refitted(s: Snapshot, x: Array, fired: Fired, targets: Array) -> Snapshot:
+def refitted(s: PlainSystem, x: Array, fired: Fired, targets: Array) -> PlainSystem:
     """The system with consequents that fit the targets (rows, outputs) best, the weights of the rules held.
 
     The weights are the derivatives of the output by the consequents, also at the ends of a type-reduced set (envelope
@@ -112,8 +112,8 @@ def refitted(s: Snapshot, x: Array, fired: Fired, targets: Array) -> Snapshot:
     return replace(s, intercepts=intercepts, slopes=slopes)
 
 
-def fill_system(system: T1FLS | IT2FLS, s: Snapshot) -> None:
-    """Give a system of the same settings the values of a snapshot."""
+def fill_system(system: T1FLS | IT2FLS, s: PlainSystem) -> None:
+    """Give a system of the same settings the values of a plain."""
 
     def tensor(values: Array) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(values)).to(system.centers)
@@ -134,9 +134,9 @@ def fill_system(system: T1FLS | IT2FLS, s: Snapshot) -> None:
         system.slopes = tensor(s.slopes)
 
 
-def scaled_snapshot(estimator: Any) -> Snapshot:
-    """The snapshot of an estimator in the scaled units of its system, where no digits are lost to the units of the data."""
+def scaled_plain_system(estimator: Any) -> PlainSystem:
+    """The plain of an estimator in the scaled units of its system, where no digits are lost to the units of the data."""
     plain = copy.copy(estimator)
     plain.x_scaling_ = Scaling.identity(estimator.system_.n_features)
     plain.y_scaling_ = Scaling.identity(len(estimator.y_scaling_.shift))
-    return Snapshot.of(plain)
+    return PlainSystem.of(plain)

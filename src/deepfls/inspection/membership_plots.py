@@ -11,7 +11,7 @@ import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.canvas import COLORS, input_span, label, new_axes, new_figure, place_of, plain
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 
 # Inputs drawn where none are chosen.
 _PANELS = 9
@@ -56,7 +56,7 @@ class MembershipsDisplay:
     ) -> MembershipsDisplay:
         """Sets of the given inputs, the first nine by default, from ``span`` typical widths below the lowest center to as
         many above the highest; with ``before`` also those that training began with."""
-        s = Snapshot.of(estimator)
+        s = PlainSystem.of(estimator)
         if features is None:
             chosen = list(range(min(s.n_features, _PANELS)))
         else:
@@ -153,7 +153,7 @@ class FiringMapDisplay:
         n_bins: int = 40,
         ax: Any = None,
     ) -> FiringMapDisplay:
-        s = Snapshot.of(estimator)
+        s = PlainSystem.of(estimator)
         x = estimator._validated_x(X, reset=False)
         m = place_of(feature, s.feature_names, "feature")
         log_lower, log_upper = s.firing(x)

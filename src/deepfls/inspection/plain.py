@@ -40,7 +40,7 @@ class Output(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class PlainSystem:
     """A Type-1 or Interval Type-2 TSK system without torch.
 
     Attributes
@@ -99,8 +99,8 @@ class Snapshot:
         return self.intercepts.shape[1]
 
     @classmethod
-    def of(cls, estimator: FLSEstimator) -> Snapshot:
-        """The snapshot of a fitted estimator."""
+    def of(cls, estimator: FLSEstimator) -> PlainSystem:
+        """The plain of a fitted estimator."""
         check_is_fitted(estimator, "system_")
         system = estimator.system_
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.canvas import COLORS, label, new_axes, plain
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 
 # More points than this are counted in hexagons rather than drawn one by one.
 DENSE = 3_000
@@ -111,11 +111,11 @@ class BandDisplay:
         ax: Any = None,
     ) -> BandDisplay:
         """The type-reduced set of one output around the crisp output. It is no prediction interval."""
-        snapshot = Snapshot.of(estimator)
-        reduced = snapshot.output(estimator._validated_x(X, reset=False))
+        plain = PlainSystem.of(estimator)
+        reduced = plain.output(estimator._validated_x(X, reset=False))
         truth = None if y is None else np.asarray(y, dtype=np.float64).reshape(len(reduced.y), -1)[:, output]
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
-        return display.plot(ax, name=snapshot.output_names[output])
+        return display.plot(ax, name=plain.output_names[output])
 
     def plot(self, ax: Any = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
         ax = new_axes(ax, 6.0, 3.6)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepfls.inspection.plain import Array, Output, Snapshot
+from deepfls.inspection.plain import Array, Output, PlainSystem
 
 # Up to so many inputs all 2^inputs subsets are evaluated.
 EXACT_INPUTS = 10
@@ -34,22 +34,22 @@ class Pushes(NamedTuple):
     exact: bool
 
 
-def input_pushes(snapshot: Snapshot, x: Array, reference: Array, random_state: int = 0) -> Pushes:
+def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: int = 0) -> Pushes:
     """Pushes for a row x (features,) from a reference row (features,), both in the units of the data."""
     # Inputs that already stand at their reference push nothing, in no order.
     moved = np.flatnonzero(x != reference)
-    base = _outputs(snapshot, reference[np.newaxis])
+    base = _outputs(plain, reference[np.newaxis])
     exact = len(moved) <= EXACT_INPUTS
-    found = _by_subsets(snapshot, x, reference, moved) if exact else _by_orders(snapshot, x, reference, moved, random_state)
+    found = _by_subsets(plain, x, reference, moved) if exact else _by_orders(plain, x, reference, moved, random_state)
     pushes = []
     for values in found:
-        column = np.zeros((snapshot.n_features, snapshot.n_outputs))
+        column = np.zeros((plain.n_features, plain.n_outputs))
         column[moved] = values
         pushes.append(column)
     return Pushes(Output(*(end[0] for end in base)), Output(*pushes), exact)
 
 
-def _by_subsets(snapshot: Snapshot, x: Array, reference: Array, moved: Array) -> list[Array]:
+def _by_subsets(plain: PlainSystem, x: Array, reference: Array, moved: Array) -> list[Array]:
     count = len(moved)
     subsets = (np.arange(2**count)[:, np.newaxis] >> np.arange(count)) & 1
     rows = np.repeat(reference[np.newaxis], len(subsets), axis=0)
@@ -58,42 +58,42 @@ def _by_subsets(snapshot: Snapshot, x: Array, reference: Array, moved: Array) ->
     # Share of the orders in which exactly a given subset of the others has moved before an input does.
     shares = np.array([1.0 / (count * math.comb(count - 1, size)) for size in range(count)] or [0.0])
     found = []
-    for values in _outputs(snapshot, rows):
+    for values in _outputs(plain, rows):
         pushes = []
         for m in range(count):
             before = np.flatnonzero(subsets[:, m] == 0)
             steps = values[before | (1 << m)] - values[before]
             pushes.append(shares[sizes[before]] @ steps)
-        found.append(np.array(pushes).reshape(count, snapshot.n_outputs))
+        found.append(np.array(pushes).reshape(count, plain.n_outputs))
     return found
 
 
-def _by_orders(snapshot: Snapshot, x: Array, reference: Array, moved: Array, random_state: int) -> list[Array]:
+def _by_orders(plain: PlainSystem, x: Array, reference: Array, moved: Array, random_state: int) -> list[Array]:
     random = np.random.default_rng(random_state)
     n_pairs = max(1, _ROWS // (2 * len(moved)))
-    first, last = (_fired(snapshot, row) for row in (reference, x))
-    steps = _input_terms(snapshot, x, moved) - _input_terms(snapshot, reference, moved)
-    totals = [np.zeros((len(moved), snapshot.n_outputs)) for _ in Output._fields]
+    first, last = (_fired(plain, row) for row in (reference, x))
+    steps = _input_terms(plain, x, moved) - _input_terms(plain, reference, moved)
+    totals = [np.zeros((len(moved), plain.n_outputs)) for _ in Output._fields]
     for _ in range(n_pairs):
         order = random.permutation(len(moved))
         for sequence in (order, order[::-1]):
             # Row k has the first k inputs of the sequence moved: a sum that grows by one term, not k terms each time.
             rows = np.concatenate([first, first + np.cumsum(steps[sequence], axis=0)])
             rows[-1] = last[0]  # as it is, without the rounding of the sum
-            for total, values in zip(totals, _reduced(snapshot, rows), strict=True):
+            for total, values in zip(totals, _reduced(plain, rows), strict=True):
                 total[sequence] += np.diff(values, axis=0)
     return [total / (2 * n_pairs) for total in totals]
 
 
-def _fired(snapshot: Snapshot, row: Array) -> Array:
+def _fired(plain: PlainSystem, row: Array) -> Array:
     """Lower log-firing, upper log-firing and consequents of a row, side by side, (1, rules * (2 + outputs))."""
-    log_lower, log_upper = snapshot.firing(row[np.newaxis])
-    return np.concatenate([log_lower, log_upper, snapshot.rule_outputs(row[np.newaxis]).reshape(1, -1)], axis=1)
+    log_lower, log_upper = plain.firing(row[np.newaxis])
+    return np.concatenate([log_lower, log_upper, plain.rule_outputs(row[np.newaxis]).reshape(1, -1)], axis=1)
 
 
-def _input_terms(snapshot: Snapshot, row: Array, inputs: Array) -> Array:
+def _input_terms(plain: PlainSystem, row: Array, inputs: Array) -> Array:
     """What each of some inputs adds to these, (inputs, rules * (2 + outputs))."""
-    s, values = snapshot, row[inputs]
+    s, values = plain, row[inputs]
     exponent = -0.5 if s.tnorm == "product" else -0.5 / s.n_features
     lower, upper = (
         exponent * np.square((values - s.centers[:, inputs]) / sigmas[:, inputs]).T
@@ -103,12 +103,12 @@ def _input_terms(snapshot: Snapshot, row: Array, inputs: Array) -> Array:
     return np.concatenate([lower, upper, says], axis=1)
 
 
-def _reduced(snapshot: Snapshot, rows: Array) -> Output:
-    n = snapshot.n_rules
+def _reduced(plain: PlainSystem, rows: Array) -> Output:
+    n = plain.n_rules
     lower, upper, says = rows[:, :n], rows[:, n : 2 * n], rows[:, 2 * n :].reshape(len(rows), n, -1)
-    return snapshot.reduced(np.minimum(lower, upper), np.ascontiguousarray(upper), np.ascontiguousarray(says))
+    return plain.reduced(np.minimum(lower, upper), np.ascontiguousarray(upper), np.ascontiguousarray(says))
 
 
-def _outputs(snapshot: Snapshot, rows: Array) -> Output:
-    parts = [snapshot.output(rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK)]
+def _outputs(plain: PlainSystem, rows: Array) -> Output:
+    parts = [plain.output(rows[start : start + _CHUNK]) for start in range(0, len(rows), _CHUNK)]
     return Output(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -12,7 +12,7 @@ from deepfls._checks import check_same_length, check_targets_of
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.canvas import input_span
 from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.rules import outputs_of
 
 # Numbers of the data that a page carries, in rows to call up, and points of a learning curve.
@@ -29,7 +29,7 @@ _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
 def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[str, Any]:
     """The content of the page for a fitted estimator, with data where there are any."""
-    s = Snapshot.of(estimator)
+    s = PlainSystem.of(estimator)
     x = None if X is None else estimator._validated_x(X, reset=False)
     spans = np.array([input_span(s, m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
@@ -70,7 +70,7 @@ def _rounded(value: float, low: float, high: float) -> float:
     return round(value, decimals)
 
 
-def _output_spans(estimator: FLSEstimator, s: Snapshot) -> tuple[Array, Array]:
+def _output_spans(estimator: FLSEstimator, s: PlainSystem) -> tuple[Array, Array]:
     """Scales of the gauges: where the rules stand and, for numbers, where the targets lie."""
     centers = s.centers if s.input_range is None else np.clip(s.centers, *s.input_range)
     reached = s.output(centers)
@@ -84,7 +84,7 @@ def _output_spans(estimator: FLSEstimator, s: Snapshot) -> tuple[Array, Array]:
     return low - margin, high + margin
 
 
-def _settings(estimator: FLSEstimator, s: Snapshot) -> list[list[str]]:
+def _settings(estimator: FLSEstimator, s: PlainSystem) -> list[list[str]]:
     tnorm = "product of the grades" if s.tnorm == "product" else "geometric mean of the grades (htsk)"
     facts = [
         ["sets", "Interval Type-2" if s.kind == "it2" else "Type-1"],
@@ -112,7 +112,7 @@ def _finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def _data(s: Snapshot, x: Array, y: Any) -> dict[str, Any]:
+def _data(s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
     """Summary of the rows, measures where the true values are known, and some rows to call up."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
     chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
@@ -139,7 +139,7 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, float) else str(value)
 
 
-def _measures(s: Snapshot, x: Array, truth: Array) -> list[dict[str, Any]]:
+def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
     outputs = outputs_of(s, x)
     if s.classes is not None:
         odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))

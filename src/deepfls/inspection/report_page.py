@@ -18,7 +18,7 @@ from deepfls import __version__
 from deepfls._checks import check_targets_have_rows
 from deepfls._files import write_whole
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection.plain import Snapshot
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.report_data import payload_of
 from deepfls.inspection.rules_text import system_line
 
@@ -48,7 +48,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
         content = content.replace(character, f"\\u{ord(character):04x}")
     script = '"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
     style = _read("page.css")
-    s = Snapshot.of(estimator)
+    s = PlainSystem.of(estimator)
     template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_read("page.html"))
     return template.render(
         title=" and ".join(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",

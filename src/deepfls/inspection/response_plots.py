@@ -9,12 +9,12 @@ import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.canvas import COLORS, input_span, label, middle, new_axes, place_of, plain
-from deepfls.inspection.plain import Array, Snapshot, one_row
+from deepfls.inspection.plain import Array, PlainSystem, one_row
 
 
-def _base(estimator: FLSEstimator, snapshot: Snapshot, at: Any) -> Array:
+def _base(estimator: FLSEstimator, plain: PlainSystem, at: Any) -> Array:
     """The row around which inputs vary: the one given, else the middle of the ranges."""
-    return middle(snapshot) if at is None else one_row(estimator, "at", at)
+    return middle(plain) if at is None else one_row(estimator, "at", at)
 
 
 @dataclass
@@ -49,7 +49,7 @@ class ResponseCurveDisplay:
         ax: Any = None,
     ) -> ResponseCurveDisplay:
         """The response over the range of the training data, the other inputs as in ``at``, a row, or in mid-range."""
-        s = Snapshot.of(estimator)
+        s = PlainSystem.of(estimator)
         m, k = place_of(feature, s.feature_names, "feature"), place_of(output, s.output_names, "output")
         rows = np.repeat(_base(estimator, s, at)[np.newaxis], n_points, axis=0)
         rows[:, m] = np.linspace(*input_span(s, m), n_points)
@@ -104,7 +104,7 @@ class ResponseSurfaceDisplay:
         ax: Any = None,
     ) -> ResponseSurfaceDisplay:
         """The response over the ranges of the training data, the other inputs as in ``at``, a row, or in mid-range."""
-        s = Snapshot.of(estimator)
+        s = PlainSystem.of(estimator)
         first, second = (place_of(feature, s.feature_names, "features") for feature in features)
         k = place_of(output, s.output_names, "output")
         x, y = (np.linspace(*input_span(s, m), n_points) for m in (first, second))

@@ -18,13 +18,13 @@ from deepfls._checks import (
 )
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection import rules_text as render
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.words import share_text
 
 FORMATS = ("text", "markdown", "table", "json")
 # A set whose grade never falls below this share over the range of its input hardly tells one row from another.
 _DROP = 0.95
-# Rows that pass through a snapshot at a time.
+# Rows that pass through a plain at a time.
 _CHUNK = 16_384
 
 
@@ -65,7 +65,7 @@ class Rules:
 
     Attributes
     ----------
-    snapshot : Snapshot
+    plain : PlainSystem
         The system as shown: dropped sets are infinitely wide.
     order : tuple of int
         The rules, from 0, in the order in which they are shown.
@@ -76,7 +76,7 @@ class Rules:
         None where nothing was to be dropped.
     """
 
-    snapshot: Snapshot
+    plain: PlainSystem
     order: tuple[int, ...]
     shares: Array | None
     dropped: Array
@@ -130,50 +130,50 @@ class Rules:
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
-    snapshot = Snapshot.of(estimator)
+    plain = PlainSystem.of(estimator)
     check_targets_have_rows(X, y)
     x = None if X is None else estimator._validated_x(X, reset=False)
-    shares = snapshot.rule_shares if x is None else shares_of(snapshot, x)
-    dropped = np.zeros(snapshot.centers.shape, dtype=bool)
+    shares = plain.rule_shares if x is None else shares_of(plain, x)
+    dropped = np.zeros(plain.centers.shape, dtype=bool)
     effect = None
     if drop is not False:
         least = _DROP if drop is True else check_number("drop", drop, above=0.0, below=1.0)
-        dropped = sets_wider_than(snapshot, snapshot.input_range if x is None else np.stack([x.min(0), x.max(0)]), least)
-        simpler = without(snapshot, dropped)
-        effect = _effect(estimator, snapshot, simpler, x, y, dropped)
-        snapshot = simpler
-    order = range(snapshot.n_rules) if shares is None else np.argsort(-shares, kind="stable").tolist()
-    return Rules(snapshot, tuple(order), shares, dropped, effect)
+        dropped = sets_wider_than(plain, plain.input_range if x is None else np.stack([x.min(0), x.max(0)]), least)
+        simpler = without(plain, dropped)
+        effect = _effect(estimator, plain, simpler, x, y, dropped)
+        plain = simpler
+    order = range(plain.n_rules) if shares is None else np.argsort(-shares, kind="stable").tolist()
+    return Rules(plain, tuple(order), shares, dropped, effect)
 
 
-def shares_of(snapshot: Snapshot, x: Array) -> Array:
+def shares_of(plain: PlainSystem, x: Array) -> Array:
     """Share of the firing of every rule on rows x: the mean over rows of (f̲ + f̄) over its sum."""
-    total = np.zeros(snapshot.n_rules)
+    total = np.zeros(plain.n_rules)
     for start in range(0, len(x), _CHUNK):
-        log_lower, log_upper = snapshot.firing(x[start : start + _CHUNK])
+        log_lower, log_upper = plain.firing(x[start : start + _CHUNK])
         peak = log_upper.max(axis=1, keepdims=True)
         weight = np.exp(log_lower - peak) + np.exp(log_upper - peak)
         total += (weight / weight.sum(axis=1, keepdims=True)).sum(axis=0)
     return total / len(x)
 
 
-def sets_wider_than(snapshot: Snapshot, input_range: Array | None, least: float) -> Array:
+def sets_wider_than(plain: PlainSystem, input_range: Array | None, least: float) -> Array:
     """Sets whose grade, as it enters the firing, stays at or above ``least`` over the range of their input."""
     if input_range is None:
-        return np.zeros(snapshot.centers.shape, dtype=bool)
-    exponent = 1.0 if snapshot.tnorm == "product" else 1.0 / snapshot.n_features
-    farthest = np.maximum(np.abs(input_range[0] - snapshot.centers), np.abs(input_range[1] - snapshot.centers))
-    return np.exp(-0.5 * exponent * np.square(farthest / snapshot.lower_sigmas)) >= least
+        return np.zeros(plain.centers.shape, dtype=bool)
+    exponent = 1.0 if plain.tnorm == "product" else 1.0 / plain.n_features
+    farthest = np.maximum(np.abs(input_range[0] - plain.centers), np.abs(input_range[1] - plain.centers))
+    return np.exp(-0.5 * exponent * np.square(farthest / plain.lower_sigmas)) >= least
 
 
-def without(snapshot: Snapshot, dropped: Array) -> Snapshot:
+def without(plain: PlainSystem, dropped: Array) -> PlainSystem:
     """The system with the given sets infinitely wide; their heights stay."""
-    lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (snapshot.lower_sigmas, snapshot.upper_sigmas))
-    return replace(snapshot, lower_sigmas=lower, upper_sigmas=upper)
+    lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
+    return replace(plain, lower_sigmas=lower, upper_sigmas=upper)
 
 
 def _effect(
-    estimator: FLSEstimator, full: Snapshot, simpler: Snapshot, x: Array | None, y: Any, dropped: Array
+    estimator: FLSEstimator, full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array
 ) -> DropEffect:
     count, total = int(dropped.sum()), dropped.size
     if x is None:
@@ -190,9 +190,9 @@ def _effect(
     return DropEffect(count, total, "RMSE", metrics.rmse(truth, before), metrics.rmse(truth, after), change)
 
 
-def outputs_of(snapshot: Snapshot, x: Array) -> Array:
+def outputs_of(plain: PlainSystem, x: Array) -> Array:
     """Crisp outputs (rows, outputs), a chunk of rows at a time."""
-    return np.concatenate([snapshot.output(x[start : start + _CHUNK]).y for start in range(0, len(x), _CHUNK)])
+    return np.concatenate([plain.output(x[start : start + _CHUNK]).y for start in range(0, len(x), _CHUNK)])
 
 
 # Rules shown under the diagram of an estimator in a notebook.

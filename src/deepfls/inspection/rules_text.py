@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.words import linear_text, markdown_name, number_text, one_line, position_word, shortened
 
 # Sets of a rule, and rules, that a table or a notebook shows; the text and the JSON have all of them.
@@ -22,7 +22,7 @@ class RuleSet(Protocol):
     """What the formats are made from."""
 
     @property
-    def snapshot(self) -> Snapshot: ...
+    def plain(self) -> PlainSystem: ...
 
     @property
     def order(self) -> tuple[int, ...]: ...
@@ -50,7 +50,7 @@ class Clause(NamedTuple):
 
 def clauses(rules: RuleSet, rule: int, digits: int | None) -> list[Clause]:
     """The sets of a rule that were not dropped."""
-    s = rules.snapshot
+    s = rules.plain
     found = []
     for m in np.flatnonzero(~rules.dropped[rule]).tolist():
         word = "" if s.input_range is None else position_word(s.centers[rule, m], *s.input_range[:, m])
@@ -65,14 +65,14 @@ def clauses(rules: RuleSet, rule: int, digits: int | None) -> list[Clause]:
 
 def kept_height(rules: RuleSet, rule: int) -> float:
     """What the heights of dropped sets leave of the lower firing; 1 where there are none."""
-    s = rules.snapshot
+    s = rules.plain
     share = 1.0 if s.tnorm == "product" else 1.0 / s.n_features
     return math.exp(share * float(s.log_heights[rule][rules.dropped[rule]].sum()))
 
 
 def consequents(rules: RuleSet, rule: int, digits: int | None, name: Callable[[object], str]) -> list[str]:
     """The THEN part, one text per output."""
-    s = rules.snapshot
+    s = rules.plain
     inputs = [name(feature) for feature in s.feature_names]
     texts = []
     for k, output in enumerate(s.output_names):
@@ -81,11 +81,11 @@ def consequents(rules: RuleSet, rule: int, digits: int | None, name: Callable[[o
     return texts
 
 
-def _output_name(s: Snapshot, output: str, name: Callable[[object], str]) -> str:
+def _output_name(s: PlainSystem, output: str, name: Callable[[object], str]) -> str:
     return name(output) if s.classes is None else f"score of {name(output)}"
 
 
-def system_line(s: Snapshot) -> str:
+def system_line(s: PlainSystem) -> str:
     """One sentence on the system."""
     kind = "Type-1" if s.kind == "t1" else "Interval Type-2"
 
@@ -96,7 +96,7 @@ def system_line(s: Snapshot) -> str:
     return f"{kind} system: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {what}."
 
 
-def how_to_read(s: Snapshot, digits: int | None) -> list[str]:
+def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
     """What the numbers mean: enough to compute every prediction from the text."""
     if s.kind == "t1":
         lines = ["x is about c (±s): grade exp(-(x - c)² / (2 s²))."]
@@ -134,7 +134,7 @@ def _heading(rules: RuleSet, rule: int) -> str:
 
 def as_text(rules: RuleSet, digits: int | None) -> str:
     """Plain text."""
-    s = rules.snapshot
+    s = rules.plain
     parts = ["\n".join([system_line(s), *how_to_read(s, digits)])]
     if rules.effect is not None:
         parts.append(str(rules.effect))
@@ -158,7 +158,7 @@ def as_text(rules: RuleSet, digits: int | None) -> str:
 
 def as_markdown(rules: RuleSet, digits: int | None) -> str:
     """Markdown: a heading and a sentence for every rule."""
-    s = rules.snapshot
+    s = rules.plain
     names = [markdown_name(name) for name in s.feature_names]
     parts = [" ".join([f"**{system_line(s)}**", *(line.replace("*", r"\*") for line in how_to_read(s, digits))])]
     if rules.effect is not None:
@@ -182,7 +182,7 @@ def as_json(rules: RuleSet) -> str:
 
 def content(rules: RuleSet) -> dict[str, Any]:
     """The rules as plain values."""
-    s, effect = rules.snapshot, rules.effect
+    s, effect = rules.plain, rules.effect
     ranges = [None] * s.n_features if s.input_range is None else s.input_range.T.tolist()
     return {
         "kind": s.kind,
@@ -204,7 +204,7 @@ def _plain_effect(effect: Any) -> dict[str, Any]:
 
 
 def _plain_rule(rules: RuleSet, rule: int) -> dict[str, Any]:
-    s = rules.snapshot
+    s = rules.plain
     return {
         "rule": rule + 1,
         "share": None if rules.shares is None else float(rules.shares[rule]),
@@ -230,14 +230,14 @@ def _plain_rule(rules: RuleSet, rule: int) -> dict[str, Any]:
 def _conditions(rules: RuleSet, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
     """The first sets of a rule as (name, word, numbers), and how many follow."""
     found = clauses(rules, rule, digits)
-    shown = [(shortened(rules.snapshot.feature_names[c.feature]), c.word, c.short) for c in found[:_SETS_SHOWN]]
+    shown = [(shortened(rules.plain.feature_names[c.feature]), c.word, c.short) for c in found[:_SETS_SHOWN]]
     if len(found) > _SETS_SHOWN:
         shown.append((f"and {len(found) - _SETS_SHOWN:,} more", "", ""))
     return shown or [("anything", "", "")]
 
 
 def _outcomes(rules: RuleSet, rule: int, digits: int | None) -> list[str]:
-    s = rules.snapshot
+    s = rules.plain
     if s.order == 0 or s.n_features <= _SETS_SHOWN:
         return consequents(rules, rule, digits, shortened)
     texts = []
@@ -284,7 +284,7 @@ def as_table_text(rules: RuleSet, digits: int | None, width: int = 124) -> str:
 
 def as_html(rules: RuleSet, digits: int | None) -> str:
     """A table for notebooks; every name is escaped."""
-    s = rules.snapshot
+    s = rules.plain
     rows = []
     for rule in rules.order[:_RULES_SHOWN]:
         conditions = "<br>".join(

@@ -11,8 +11,8 @@ import torch
 
 from deepfls._checks import check_classes_known, check_number, check_same_length, check_targets_of
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection.fewer_rules import Fired, fill_system, kept, merged, refitted, scaled_snapshot
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.fewer_rules import Fired, fill_system, kept, merged, refitted, scaled_plain_system
+from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.rules import outputs_of, shares_of
 
 # Rows on which errors are measured and consequents fitted, and on which candidates are compared before that.
@@ -88,7 +88,7 @@ class Simplification(NamedTuple):
 def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
     """A simpler estimator; :meth:`FLSEstimator.simplify` has the parameters."""
     check_number("tolerance", tolerance, minimum=0.0)
-    s = scaled_snapshot(estimator)
+    s = scaled_plain_system(estimator)
     x = estimator._validated_x(X, reset=False)
     check_same_length(x, y)
     y = np.asarray(y) if s.classes is not None else check_targets_of(y, len(x), s.n_outputs)
@@ -101,9 +101,9 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
     allowed = before * (1.0 + tolerance) + 1e-12
     steps: list[Step] = []
     at_once = _AT_ONCE
-    while state.snapshot.n_rules > 1:
+    while state.plain.n_rules > 1:
         # Of very many rules some go at once, as long as that is cheap: one by one would take the square of their number.
-        count = state.snapshot.n_rules // at_once
+        count = state.plain.n_rules // at_once
         found = _best_step(state, z, task) if count < 2 else _pruned_at_once(state, z, task, min(count, _CANDIDATES))
         if found.error > allowed or not np.isfinite(found.error):
             if count < 2:
@@ -112,9 +112,9 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
             continue
         state = found.state
         steps += found.steps
-    s = state.snapshot
+    s = state.plain
     fewer = _estimator_with(estimator, s, x)
-    simpler = scaled_snapshot(fewer)
+    simpler = scaled_plain_system(fewer)
     after = task.error(simpler, Fired.of(simpler, z))
     report = SimplifyReport(
         estimator.system_.n_rules,
@@ -139,7 +139,7 @@ class _Task(NamedTuple):
     classifies: bool
 
     @classmethod
-    def of(cls, estimator: FLSEstimator, s: Snapshot, z: Array, y: Array) -> _Task:
+    def of(cls, estimator: FLSEstimator, s: PlainSystem, z: Array, y: Array) -> _Task:
         if s.classes is not None:
             check_classes_known(y, s.classes)
             # Fitted to its own scores: the classes say nothing of their size.
@@ -150,7 +150,7 @@ class _Task(NamedTuple):
         unit = float(estimator.y_scaling_.scale[0]) if single else 1.0
         return cls("RMSE" if single else "RMSE in standard deviations of the targets", unit, truth, truth, z, False)
 
-    def error(self, s: Snapshot, fired: Fired) -> float:
+    def error(self, s: PlainSystem, fired: Fired) -> float:
         """On the rows that fired: all, or the first of them."""
         outputs = s.reduced(*fired).y
         if self.classifies:
@@ -162,16 +162,16 @@ class _Task(NamedTuple):
 class _State(NamedTuple):
     """A system on its way, how it fires on the rows, and the numbers that its rules had in the original."""
 
-    snapshot: Snapshot
+    plain: PlainSystem
     fired: Fired
     numbers: list[str]
 
     def pruned(self, rules: list[int]) -> _State:
-        left = [rule for rule in range(self.snapshot.n_rules) if rule not in rules]
-        return _State(kept(self.snapshot, left), self.fired.kept(left), [self.numbers[rule] for rule in left])
+        left = [rule for rule in range(self.plain.n_rules) if rule not in rules]
+        return _State(kept(self.plain, left), self.fired.kept(left), [self.numbers[rule] for rule in left])
 
     def joined(self, first: int, second: int, shares: Array, z: Array) -> _State:
-        s = merged(self.snapshot, first, second, shares)
+        s = merged(self.plain, first, second, shares)
         numbers = list(self.numbers)
         numbers[first] = f"{numbers[first]}+{numbers[second]}"
         del numbers[second]
@@ -183,9 +183,9 @@ class _State(NamedTuple):
 
     def fitted(self, z: Array, task: _Task) -> tuple[float, _State]:
         """Error and state, with the consequents fitted again if that lowers the error."""
-        fit = refitted(self.snapshot, z[:_FIT_ROWS], self.fired.rows(_FIT_ROWS), task.aim[:_FIT_ROWS])
-        again = self._replace(snapshot=fit, fired=self.fired._replace(says=fit.rule_outputs(z)))
-        errors = task.error(self.snapshot, self.fired), task.error(fit, again.fired)
+        fit = refitted(self.plain, z[:_FIT_ROWS], self.fired.rows(_FIT_ROWS), task.aim[:_FIT_ROWS])
+        again = self._replace(plain=fit, fired=self.fired._replace(says=fit.rule_outputs(z)))
+        errors = task.error(self.plain, self.fired), task.error(fit, again.fired)
         return (errors[1], again) if errors[1] < errors[0] else (errors[0], self)
 
 
@@ -207,7 +207,7 @@ def _best_step(state: _State, z: Array, task: _Task) -> _Found:
 
     def first_error(chosen: tuple[int, ...]) -> float:
         tried = changed(look, chosen, z[:_FIRST_LOOK])
-        return task.error(tried.snapshot, tried.fired)
+        return task.error(tried.plain, tried.fired)
 
     found = []
     for group in groups:
@@ -248,8 +248,8 @@ def _closest_pairs(fired: Fired) -> list[tuple[int, int]]:
     return [(p, q) for _, p, q in sorted(overlaps)[:_CANDIDATES]]
 
 
-def _estimator_with(estimator: FLSEstimator, s: Snapshot, x: Array) -> FLSEstimator:
-    """A copy of an estimator with the rules of a snapshot in its scaled units."""
+def _estimator_with(estimator: FLSEstimator, s: PlainSystem, x: Array) -> FLSEstimator:
+    """A copy of an estimator with the rules of a plain in its scaled units."""
     fewer = copy.copy(estimator)
     fewer.__dict__ = {name: copy.copy(value) for name, value in vars(estimator).items() if name != "initial_sets_"}
     fewer.n_rules = s.n_rules

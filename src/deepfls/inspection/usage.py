@@ -13,7 +13,7 @@ from deepfls import metrics
 from deepfls._checks import check_same_length, check_targets_of
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection import explanation_text as show
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.rules import shares_of
 from deepfls.inspection.weights import rule_weights
 
@@ -115,7 +115,7 @@ class DataExplanation:
 
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
     """What rules and inputs do on rows X; :meth:`FLSEstimator.explain_data` has the parameters."""
-    s = Snapshot.of(estimator)
+    s = PlainSystem.of(estimator)
     x = estimator._validated_x(X, reset=False)
     if y is not None:
         check_same_length(x, y)
@@ -141,7 +141,7 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
     )
 
 
-def near_duplicates(s: Snapshot, x: Array) -> tuple[RulePair, ...]:
+def near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
     """Pairs of rules that fire together and say nearly the same, the closest first."""
     log_lower, log_upper = s.firing(x)
     peak = log_upper.max(axis=1, keepdims=True)
@@ -166,7 +166,7 @@ def near_duplicates(s: Snapshot, x: Array) -> tuple[RulePair, ...]:
     return tuple(sorted(found, key=lambda pair: -pair.overlap))
 
 
-def permutation_ranks(s: Snapshot, x: Array, y: Array | None, random: np.random.RandomState) -> tuple[str, Array]:
+def permutation_ranks(s: PlainSystem, x: Array, y: Array | None, random: np.random.RandomState) -> tuple[str, Array]:
     """The measure, and its growth when each column is shuffled."""
     firing, says = s.firing(x), s.rule_outputs(x)
     before = s.reduced(*firing, says).y

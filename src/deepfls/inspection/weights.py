@@ -17,9 +17,9 @@ import numpy as np
 import torch
 
 from deepfls.functional.karnik_mendel import karnik_mendel
-from deepfls.inspection.plain import Array, Snapshot
+from deepfls.inspection.plain import Array, PlainSystem
 
-# Firing this far below the strongest rule's, as a logarithm, is held there: the floor of Snapshot.output.
+# Firing this far below the strongest rule's, as a logarithm, is held there: the floor of PlainSystem.output.
 _FLOOR = -600.0
 # Rounding of an end point, relative to the sum of the consequents' magnitudes.
 _TOLERANCE = 4.0 * np.finfo(np.float64).eps
@@ -38,16 +38,16 @@ class RuleWeights(NamedTuple):
     right_upper: Array
 
 
-def rule_weights(snapshot: Snapshot, x: Array) -> RuleWeights:
+def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
     """Weights of the rules for rows x (rows, features) in the units of the data."""
-    return weights_of(snapshot, *snapshot.firing(x), snapshot.rule_outputs(x))
+    return weights_of(plain, *plain.firing(x), plain.rule_outputs(x))
 
 
-def weights_of(snapshot: Snapshot, log_lower: Array, log_upper: Array, consequents: Array) -> RuleWeights:
+def weights_of(plain: PlainSystem, log_lower: Array, log_upper: Array, consequents: Array) -> RuleWeights:
     """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
     peak = log_upper.max(axis=1, keepdims=True)
     lower, upper = (np.exp(np.maximum(log - peak, _FLOOR))[:, :, np.newaxis] for log in (log_lower, log_upper))
-    if snapshot.kind == "t1":
+    if plain.kind == "t1":
         weights = np.broadcast_to(_normalized(upper), consequents.shape)
         everywhere = np.ones(consequents.shape, dtype=bool)
         return RuleWeights(weights, weights, weights, everywhere, everywhere)
@@ -58,13 +58,13 @@ def weights_of(snapshot: Snapshot, log_lower: Array, log_upper: Array, consequen
     slack = _TOLERANCE * np.abs(consequents).sum(axis=1, keepdims=True)
     left_upper, right_upper = consequents <= y_left + slack, consequents >= y_right - slack
     left, right = (_normalized(np.where(beyond, upper, lower)) for beyond in (left_upper, right_upper))
-    if snapshot.type_reduction == "km":
+    if plain.type_reduction == "km":
         crisp = 0.5 * (left + right)
-    elif snapshot.type_reduction == "nt":
+    elif plain.type_reduction == "nt":
         crisp = np.broadcast_to(_normalized(lower + upper), consequents.shape)
     else:
         own = np.exp(log_lower - log_lower.max(axis=1, keepdims=True))[:, :, np.newaxis]
-        mix = 0.5 if snapshot.mix is None else snapshot.mix
+        mix = 0.5 if plain.mix is None else plain.mix
         crisp = np.broadcast_to(mix * _normalized(own) + (1.0 - mix) * _normalized(upper), consequents.shape)
     return RuleWeights(left, right, crisp, left_upper, right_upper)
 

@@ -1,0 +1,20 @@
+"""Numerical constants of type reduction: one table for torch, compiled kernels, NumPy, JavaScript and C."""
+
+from __future__ import annotations
+
+import torch
+
+# Log-firing relative to a sample's largest is held above these floors, so that neither the firing nor a gradient divided
+# by it leaves the normal numbers: denormals make elementwise work ten times slower, and overflow ends in NaN.
+# docs/maths.md says where it shows. Kernels, NumPy and JavaScript compute in float64.
+LOG_FLOORS = {torch.float64: -600.0, torch.float32: -60.0, torch.bfloat16: -60.0, torch.float16: -9.0}
+LOG_FLOOR = LOG_FLOORS[torch.float64]
+
+# A consequent counts as equal to an end point if they differ by at most TOLERANCE * eps * Σ_p |y_p|, the rounding of the
+# weighted mean. Such a rule takes its upper firing: it may carry all the weight there is.
+TOLERANCE = 4.0
+
+
+def max_sweeps(n_rules: int) -> int:
+    """Bound of the Newton sweeps for an end point: rules + 1 in exact arithmetic; rounding may split a step."""
+    return 2 * n_rules + 4
