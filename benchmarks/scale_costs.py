@@ -38,12 +38,12 @@ def cost_lines(folder: Path, rounds: int) -> list[list[str]]:
 
 def _steps(rounds: int) -> list[list[str]]:
     import torch
+    from deepfls.training.gradients import gradients_of
 
     from deepfls import FLSRegressor
     from deepfls.training import loop
+    from deepfls.training.batches import Batch, Rows
     from deepfls.training.distributed import Group
-    from deepfls.training.gradients import gradients_of
-    from deepfls.training.rows import Batch, Rows
     from deepfls.training.state import Run
 
     torch.set_num_threads(1)
@@ -58,7 +58,7 @@ def _steps(rounds: int) -> list[list[str]]:
     lines = []
     for size in STEP_ROWS:
         rows = torch.randn(size, N_INPUTS + 1)
-        batch = Batch(Rows(rows[:, :N_INPUTS], rows[:, N_INPUTS:]), size)
+        batch = Batch(Rows.of(rows[:, :N_INPUTS], rows[:, N_INPUTS:]), size)
         repeats = max(1, 32_768 // size)
 
         def steps(batch: Batch = batch, repeats: int = repeats) -> None:
@@ -90,8 +90,8 @@ def _reading(folder: Path, rounds: int) -> list[list[str]]:
 
 
 def _mixing(rounds: int) -> list[list[str]]:
-    from deepfls.data import _mixing_cpu
     from deepfls.data.windows import plan_epoch, ranked
+    from deepfls.kernels import mixing
 
     counts = np.full(WINDOW_ROWS // GROUP_ROWS, GROUP_ROWS)
     (window,) = plan_epoch(0, counts, WINDOW_ROWS, 2)
@@ -103,7 +103,7 @@ def _mixing(rounds: int) -> list[list[str]]:
     def put() -> None:
         packed = np.empty((WINDOW_ROWS, N_INPUTS + 1), dtype=np.float32)
         for first in range(0, WINDOW_ROWS, GROUP_ROWS):
-            _mixing_cpu.put_rows(columns, zeros, ones, 1e100, goes[first : first + GROUP_ROWS], packed)
+            mixing.put_rows(columns, zeros, ones, 1e100, goes[first : first + GROUP_ROWS], packed)
 
     def own_order() -> None:
         ranked(window.places(half), WINDOW_ROWS)

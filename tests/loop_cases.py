@@ -23,7 +23,7 @@ DIVERGED = (
 
 def wave(n_rows: int = 40, seed: int = 0) -> Rows:
     x = torch.from_numpy(np.random.RandomState(seed).uniform(-1.5, 1.5, size=(n_rows, 2))).float()
-    return Rows(x, torch.sin(2.0 * x[:, :1]) + 0.5 * x[:, 1:])
+    return Rows.of(x, torch.sin(2.0 * x[:, :1]) + 0.5 * x[:, 1:])
 
 
 def new_system(kind: str = "t1", n_outputs: int = 1) -> T1FLS | IT2FLS:

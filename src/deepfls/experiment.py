@@ -139,11 +139,11 @@ def run(
     """
     fls = new_system(system, split, rules, seed)
     batch_size = BATCH_SIZES[dataset]
-    rows = Rows(torch.tensor(split.x, dtype=torch.float32), torch.tensor(split.y, dtype=torch.float32))
+    rows = Rows.of(torch.tensor(split.x, dtype=torch.float32), torch.tensor(split.y, dtype=torch.float32))
     n_steps = len(rows) // batch_size * epochs
     if timed_steps is not None and timed_steps < n_steps:
         timed_steps = min(timed_steps, len(rows) // batch_size)
-        rows = Rows(rows.x[: timed_steps * batch_size], rows.target[: timed_steps * batch_size])
+        rows = Rows.of(rows.x[: timed_steps * batch_size], rows.target[: timed_steps * batch_size])
         epochs = 1
     else:
         timed_steps = None

@@ -131,7 +131,7 @@ def test_layout_of_the_input_changes_nothing(layout: str, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_last_batch_may_be_smaller(kind: str) -> None:
-    rows = Rows(rows_like(11, 3), rows_like(11, 1, seed=2))
+    rows = Rows.of(rows_like(11, 3), rows_like(11, 1, seed=2))
     system = new_system(kind, 3, 4)
     with torch.no_grad():
         before = float((system(rows.x) - rows.target).square().mean())

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepfls.functional import karnik_mendel
-from deepfls.functional.karnik_mendel import ALGORITHMS, _newton_sweeps, end_points
+from deepfls.functional.karnik_mendel import ALGORITHMS, _newton, end_points
 
 ALL = [*ALGORITHMS, "auto"]
 
@@ -112,7 +112,7 @@ def test_tensor_sweeps_equal_row_kernel(name: str) -> None:
     lower, upper, y = special_cases()[name]
     peak = upper.amax(dim=1, keepdim=True)
     scale = y.abs().amax(dim=1)
-    sweeps = _newton_sweeps(lower / peak, upper / peak, y)
+    sweeps = _newton(lower / peak, upper / peak, y)
     for first, second in zip(sweeps, karnik_mendel(lower, upper, y, "newton"), strict=True):
         assert ((first - second).abs() <= 1e-12 * scale).all()
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deepfls.functional import karnik_mendel
-from deepfls.functional.karnik_mendel import ALGORITHMS, _newton_sweeps
+from deepfls.functional.karnik_mendel import ALGORITHMS, _newton
 
 
 def exact_left_end(low: list[Fraction], up: list[Fraction], y: list[Fraction]) -> tuple[Fraction, list[Fraction]]:
@@ -50,7 +50,7 @@ def fractions(row: torch.Tensor) -> list[Fraction]:
 @pytest.mark.parametrize("decades", [3.0, 9.0, 18.0])
 def test_end_points_are_exact_when_firing_spans_many_decades(algorithm: str, decades: float, dtype: torch.dtype) -> None:
     lower, upper, y = wide_case(60, 7, decades, dtype, seed=int(decades))
-    ends = _newton_sweeps(lower, upper, y) if algorithm == "sweeps" else karnik_mendel(lower, upper, y, algorithm)
+    ends = _newton(lower, upper, y) if algorithm == "sweeps" else karnik_mendel(lower, upper, y, algorithm)
     tolerance = 1e-12 if dtype == torch.float64 else 1e-5
     for row in range(len(y)):
         low, up, values = fractions(lower[row]), fractions(upper[row]), fractions(y[row])

@@ -13,9 +13,9 @@ from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
 from deepfls.data.tables import TableError
 from deepfls.data.windows import plan_epoch
-from deepfls.training.batches import Preparation, StreamBatches
+from deepfls.training.batches import MemoryBatches, Rows
 from deepfls.training.distributed import Group
-from deepfls.training.rows import MemoryBatches, Rows
+from deepfls.training.stream_batches import Preparation, StreamBatches
 from stream_cases import columns, write
 
 N_ROWS, SIZE = 610, 48
@@ -38,7 +38,8 @@ def epochs(source: ParquetSource, n_epochs: int = 1, group: Group | None = None)
     generator = torch.Generator().manual_seed(0)
     with opened(source, group) as batches:
         return [
-            [(batch.rows.x[:, 0].tolist(), batch.n_rows) for batch in batches.epoch(generator, 0)] for _ in range(n_epochs)
+            [(batch.gathered().x[:, 0].tolist(), batch.n_rows) for batch in batches.epoch(generator, 0)]
+            for _ in range(n_epochs)
         ]
 
 
@@ -120,7 +121,7 @@ def test_reading_ahead_changes_neither_order_nor_generator(source: ParquetSource
     generator = torch.Generator().manual_seed(0)
     with opened(source, n_epochs=1) as batches:
         batches.read_ahead(generator)
-        found = [(b.rows.x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, 0)]
+        found = [(b.gathered().x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, 0)]
     assert [found] == whole
     assert sorted(seen) == [*range(source.n_groups)]
 
@@ -151,8 +152,8 @@ def test_epoch_goes_on_from_any_step(source: ParquetSource, step: int) -> None:
     whole = epochs(source, 2)
     generator = torch.Generator().manual_seed(0)
     with opened(source) as batches:
-        rest = [(b.rows.x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, step)]
-        following = [(b.rows.x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, 0)]
+        rest = [(b.gathered().x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, step)]
+        following = [(b.gathered().x[:, 0].tolist(), b.n_rows) for b in batches.epoch(generator, 0)]
     assert rest == whole[0][step:]
     assert following == whole[1]
 
@@ -182,17 +183,18 @@ def test_weights_are_scaled_to_mean_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> None:
     values = torch.arange(23.0, dtype=dtype)
-    batches = MemoryBatches(Rows(values[:, None], -values[:, None], 2.0 * values), 5, in_place=True)
+    batches = MemoryBatches(Rows.of(values[:, None], -values[:, None], 2.0 * values), 5)
 
     def epoch(first_step: int) -> list[Tensor]:
-        # Copies: a batch lies where the next one will.
         found = []
         for batch in batches.epoch(torch.Generator().manual_seed(0), first_step):
-            x, target, weight = batch.rows.tensors
+            rows = batch.gathered()
+            x, target, weight = rows.x, rows.target, rows.weight
+            assert weight is not None
             assert len(x) == batch.n_rows
             assert torch.equal(target, -x)
             assert torch.equal(weight, 2.0 * x[:, 0])
-            found.append(x[:, 0].clone())
+            found.append(x[:, 0])
         return found
 
     whole = epoch(0)
@@ -201,31 +203,21 @@ def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> No
     assert all(torch.equal(a, b) for a, b in zip(epoch(step), whole[step:], strict=True))
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-def test_memory_batches_share_memory_only_in_place(in_place: bool) -> None:
-    batches = MemoryBatches(Rows(torch.randn(20, 1), torch.zeros(20, 1)), 5, in_place=in_place)
-    kept = [batch.rows.x for batch in batches.epoch(torch.Generator(), 0)]
-    assert len({x.data_ptr() for x in kept}) == (1 if in_place else 4)
-
-
-def test_memory_batches_of_whole_targets_and_of_rows_that_want_gradients() -> None:
-    x = torch.arange(12.0).reshape(12, 1).requires_grad_()
-    (batch,) = MemoryBatches(Rows(x, torch.arange(12)[:, None]), 12).epoch(torch.Generator(), 0)
-    assert batch.rows.target.dtype == torch.int64
-    assert not batch.rows.x.requires_grad
-    assert torch.equal(batch.rows.x, batch.rows.target.float())
-
-
 def test_memory_batches_leave_out_a_smaller_last_one() -> None:
-    batches = MemoryBatches(Rows(torch.zeros(23, 1), torch.zeros(23, 1)), 5, drop_last=True)
+    batches = MemoryBatches(Rows.of(torch.zeros(23, 1), torch.zeros(23, 1)), 5, drop_last=True)
     assert (batches.n_rows, batches.n_steps) == (20, 4)
     assert [b.n_rows for b in batches.epoch(torch.Generator(), 0)] == [5, 5, 5, 5]
 
 
-def test_memory_batches_of_columns_of_a_wider_table() -> None:
-    table = torch.arange(60.0).reshape(20, 3)
-    (batch,) = MemoryBatches(Rows(table[:, :2], table[:, 2:]), 20).epoch(torch.Generator(), 0)
-    assert torch.equal(batch.rows.x[:, 1:] + 1.0, batch.rows.target)
+def test_rows_are_packed_in_the_dtype_of_the_inputs() -> None:
+    table = torch.arange(60.0).reshape(20, 3).requires_grad_()
+    rows = Rows.of(table[:, :2].detach(), torch.arange(20)[:, None], torch.ones(20, dtype=torch.float64))
+    assert rows.packed.dtype == torch.float32
+    assert rows.packed.is_contiguous()
+    assert torch.equal(rows.target[:, 0], torch.arange(20.0))
+    assert torch.equal(rows.x, table[:, :2].detach())
+    assert rows.weight is not None
+    assert Rows.of(rows.x, rows.target).weight is None
 
 
 def test_row_group_that_loses_rows_while_in_use_is_told(source: ParquetSource) -> None:

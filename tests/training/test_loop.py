@@ -42,7 +42,7 @@ def test_training_lowers_the_loss_it_is_given(loss: str) -> None:
 def test_training_lowers_cross_entropy() -> None:
     rows = wave()
     system = new_system(n_outputs=2)
-    history = run(system, Rows(rows.x, (rows.target > 0).float()), loss="cross-entropy", epochs=10).history
+    history = run(system, Rows.of(rows.x, (rows.target > 0).float()), loss="cross-entropy", epochs=10).history
     assert history[-1]["loss"] < history[0]["loss"]
 
 
@@ -111,16 +111,16 @@ def test_rows_of_weight_zero_teach_nothing() -> None:
     weight = (torch.arange(16) % 2).float() * 2.0
     corrupted = torch.where(weight.unsqueeze(1) > 0, rows.target, torch.full_like(rows.target, 99.0))
     first, second = new_system(), new_system()
-    run(first, Rows(rows.x, rows.target, weight))
-    run(second, Rows(rows.x, corrupted, weight))
+    run(first, Rows.of(rows.x, rows.target, weight))
+    run(second, Rows.of(rows.x, corrupted, weight))
     assert_equal(copies(first), copies(second))
 
 
 def test_weights_equal_repeats_in_one_batch() -> None:
     rows, counts = wave(10), torch.arange(10) % 3 + 1
     first, second = new_system(), new_system()
-    run(first, Rows(rows.x, rows.target, counts / counts.float().mean()), batch_size=64, optimizer="sgd")
-    repeated = Rows(rows.x.repeat_interleave(counts, 0), rows.target.repeat_interleave(counts, 0))
+    run(first, Rows.of(rows.x, rows.target, counts / counts.float().mean()), batch_size=64, optimizer="sgd")
+    repeated = Rows.of(rows.x.repeat_interleave(counts, 0), rows.target.repeat_interleave(counts, 0))
     run(second, repeated, batch_size=64, optimizer="sgd")
     for a, b in zip(first.parameters(), second.parameters(), strict=True):
         torch.testing.assert_close(a, b)
@@ -130,7 +130,7 @@ def test_scalar_loss_is_refused_when_there_are_weights() -> None:
     rows = wave(8)
     message = r"^loss must return shape \(batch, \.\.\.\) with batch=8 so that sample weights can apply, got \(\)\.$"
     with pytest.raises(ValueError, match=message):
-        run(new_system(), Rows(rows.x, rows.target, torch.ones(8)), loss=torch.nn.MSELoss())
+        run(new_system(), Rows.of(rows.x, rows.target, torch.ones(8)), loss=torch.nn.MSELoss())
 
 
 def test_loss_of_another_length_is_refused() -> None:
@@ -147,7 +147,7 @@ def test_loss_that_returns_a_float_is_refused() -> None:
 def test_gradient_clip_bounds_a_step_of_gradient_descent() -> None:
     system = new_system()
     before = copies(system)
-    rows = Rows(wave(8).x, wave(8).target * 1e6)
+    rows = Rows.of(wave(8).x, wave(8).target * 1e6)
     run(system, rows, epochs=1, optimizer="sgd", learning_rate=0.5, gradient_clip=0.1)
     moved = sum(float((a - b).square().sum()) for a, b in zip(copies(system), before, strict=True)) ** 0.5
     assert moved == pytest.approx(0.05, rel=1e-3)
@@ -251,7 +251,7 @@ def test_progress_is_told_the_rows_of_the_history() -> None:
 def test_best_epoch_is_restored() -> None:
     system, rows = new_system(), wave(seed=1)
     # Training leads away from what the untrained system says.
-    validation = Rows(rows.x, system(rows.x).detach())
+    validation = Rows.of(rows.x, system(rows.x).detach())
     history = run(system, validation=validation).history
     losses = [row["validation_loss"] for row in history]
     assert losses[-1] > min(losses), "the test needs a run that ends worse than its best epoch"
@@ -278,7 +278,7 @@ def test_patience_without_validation_runs_all_epochs() -> None:
 
 def test_training_ends_finite_when_the_validation_loss_never_is() -> None:
     rows = wave(4)
-    validation = Rows(rows.x * 1e30, rows.target)
+    validation = Rows.of(rows.x * 1e30, rows.target)
     system = new_system()
     result = run(system, epochs=9, validation=validation, patience=2)
     assert (result.stopped_by, len(result.history)) == ("patience", 2)

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from deepfls.functional.losses import l2
+from deepfls.training.batches import Batch, Rows
 from deepfls.training.distributed import Group
-from deepfls.training.gradients import gradients_of
-from deepfls.training.loop import _shared_gradients
-from deepfls.training.rows import Batch, Rows
+from deepfls.training.flat import FlatParameters
+from deepfls.training.loop import _summed_step
+from deepfls.training.steps import step_for
 from loop_cases import (
     DIVERGED,
     INTERRUPTED,
@@ -191,7 +192,7 @@ def test_training_leaves_the_world_as_it_was_when_it_ends_early(
         assert outside() == before
 
 
-def test_small_work_runs_on_one_thread() -> None:
+def test_number_of_threads_of_torch_is_not_touched_during_training() -> None:
     seen = []
 
     def watching(y: Tensor, target: Tensor) -> Tensor:
@@ -200,7 +201,7 @@ def test_small_work_runs_on_one_thread() -> None:
 
     with threads(2):
         run(new_system(), loss=watching, epochs=1)
-    assert set(seen) == {1}
+    assert set(seen) == {2}
 
 
 def test_training_leaves_the_rows_alone() -> None:
@@ -221,9 +222,9 @@ def test_loss_over_several_processes_keeps_its_precision() -> None:
             return values
 
     system = new_system("it2").double()
-    rows = Rows(wave().x.double(), 1e25 * wave().target.double())
-    parameters = list(system.parameters())
-    gradients = gradients_of(system, l2, parameters)
-    loss = float(gradients(rows))
+    rows = Rows.of(wave().x.double(), 1e25 * wave().target.double())
+    flat = FlatParameters(system)
+    step = step_for(system, l2, flat)
+    loss = float(step(Batch.of(rows)))
     assert loss > torch.finfo(torch.float32).max
-    assert float(_shared_gradients(gradients, Batch(rows, len(rows)), parameters, Two())) == loss
+    assert float(_summed_step(step, Batch.of(rows), flat, Two())) == loss

@@ -15,7 +15,7 @@ from loop_cases import copies, new_system, run, wave
 def noisy(n_rows: int = 400) -> Rows:
     rows = wave(n_rows)
     noise = 0.3 * torch.randn(n_rows, 1, generator=torch.Generator().manual_seed(1))
-    return Rows(rows.x, rows.target + noise)
+    return Rows.of(rows.x, rows.target + noise)
 
 
 def set_loss(system: IT2FLS, rows: Rows, loss: SetLoss) -> float:
@@ -41,7 +41,7 @@ def test_history_tells_the_loss_of_the_set(weighted: bool) -> None:
     system, rows = new_system("it2"), wave()
     assert isinstance(system, IT2FLS)
     weight = torch.linspace(0.5, 1.5, len(rows)) if weighted else None
-    rows = Rows(rows.x, rows.target, weight)
+    rows = Rows.of(rows.x, rows.target, weight)
     expected = set_loss(system, rows, SetLoss(l2, 0.9, 2.0))
     options = {"coverage": 0.9, "interval_weight": 2.0, "validation": rows}
     history = run(system, rows, epochs=1, batch_size=len(rows), **options).history

@@ -89,7 +89,7 @@ def random_rows(n_rows: int, n_features: int) -> Rows:
     """Standard normal inputs and a smooth target, float32."""
     generator = torch.Generator().manual_seed(1)
     x = torch.randn(n_rows, n_features, generator=generator)
-    return Rows(x, torch.sin(x.sum(dim=1, keepdim=True) / math.sqrt(n_features)) + x[:, :1])
+    return Rows.of(x, torch.sin(x.sum(dim=1, keepdim=True) / math.sqrt(n_features)) + x[:, :1])
 
 
 class _Marks:
@@ -185,6 +185,6 @@ def warm_up(say: Callable[[str], None], patience: float = 3.0) -> None:
             for dtype in (torch.float32, torch.float64):
                 rows = random_rows(32, 2)
                 system = new_system(kind, Work(16, 2, 3)).to(dtype)
-                run_steps(system, Rows(rows.x.to(dtype), rows.target.to(dtype)), 16, weight_decay=0.1)
+                run_steps(system, Rows.of(rows.x.to(dtype), rows.target.to(dtype)), 16, weight_decay=0.1)
     finally:
         timer.cancel()

@@ -62,7 +62,7 @@ class Window:
         groups : ndarray of bool, shape (row groups,)
             Those asked for, by default all: the work is in proportion to their rows, not to those of the window.
         """
-        from deepfls.data import _mixing_cpu  # here: Numba is slow to import
+        from deepfls.kernels import mixing  # here: Numba is slow to import
 
         n_rows = self.n_rows
         keys = np.random.default_rng(self.seed).integers(2**63, size=4, dtype=np.uint64)
@@ -71,7 +71,7 @@ class Window:
         starts, filled = np.cumsum([0, *self.sizes]), 0
         for k in np.flatnonzero(wanted):
             part = places[filled : filled + int(self.sizes[k])]
-            _mixing_cpu.places_among(int(starts[k]), n_rows, keys, part)
+            mixing.places_among(int(starts[k]), n_rows, keys, part)
             filled += len(part)
         return places
 
@@ -86,7 +86,7 @@ def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
     >>> ascending.tolist(), ranks.tolist()
     ([2, 5, 7], [2, 0, 1])
     """
-    from deepfls.data import _mixing_cpu  # here: Numba is slow to import
+    from deepfls.kernels import mixing  # here: Numba is slow to import
 
     ranks = np.empty_like(places)
     # Sorting costs more per place, but nothing for those of other processes.
@@ -95,7 +95,7 @@ def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
         ranks[order] = np.arange(len(places))
         return places[order], ranks
     ascending = np.empty(len(places) + 1, dtype=places.dtype)
-    _mixing_cpu.count_ranks(places, n_rows, ascending, ranks)
+    mixing.count_ranks(places, n_rows, ascending, ranks)
     return ascending[:-1], ranks
 
 

@@ -6,7 +6,6 @@ import abc
 import contextlib
 import copy
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -33,14 +32,15 @@ from deepfls.estimators import intervals, model_file
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.exporting import ExportDoors
 from deepfls.estimators.reading import ReadingDoors
-from deepfls.nn.systems import IT2FLS, T1FLS, forward_again
+from deepfls.kernels import compiled_outputs
+from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
+from deepfls.training.batches import Rows
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.config import TrainConfig
-from deepfls.training.loop import Rows, TrainResult, train
+from deepfls.training.loop import TrainResult, train
 from deepfls.training.progress import TrainingBar
 from deepfls.training.start import initialize_system
-from deepfls.training.threads import each_in_threads, threads_for
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,7 +48,7 @@ KINDS = ("t1", "it2")
 SCALINGS = ("standard", "none")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 # Rows that pass through a system at a time in predictions.
-_PREDICTION_CHUNK = 8_192
+_PREDICTION_CHUNK = 65_536
 # Rows, evenly spaced, from which the shares of the rules are known well enough.
 _SUMMARY_ROWS = 8_192
 
@@ -226,19 +226,17 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
             targets = rows.target
             if start_targets is not None:
                 targets = torch.from_numpy(start_targets).to(rows.x)[rows.target[:, 0].long()]
-            # The normal equations of the ridge start are the largest part of it.
-            with threads_for(len(rows) * (system.n_rules * (system.n_features + 1)) ** 2):
-                initialize_system(
-                    system,
-                    rows.x,
-                    targets,
-                    centers=self.centers,
-                    consequents=self.consequents,
-                    width=recipe.width(samples.n_rows) if self.width == "auto" else self.width,  # type: ignore[arg-type]
-                    ridge=self.ridge,
-                    sample_weight=rows.weight,
-                    random_state=random,
-                )
+            initialize_system(
+                system,
+                rows.x,
+                targets,
+                centers=self.centers,
+                consequents=self.consequents,
+                width=recipe.width(samples.n_rows) if self.width == "auto" else self.width,  # type: ignore[arg-type]
+                ridge=self.ridge,
+                sample_weight=rows.weight,
+                random_state=random,
+            )
             self.initial_sets_ = model_file.sets_of(system, x_scaling)
         generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
         with contextlib.ExitStack() as stack:
@@ -359,18 +357,16 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
         """Outputs of the system in scaled units, (rows, outputs), a chunk of rows at a time."""
         check_is_fitted(self, "system_")
         x = self._validated_x(X, reset=False)
-        device = self.system_.centers.device
+        forward = compiled_outputs(self.system_)
         outputs = np.empty((len(x), self.system_.n_outputs))
-        own = threading.local()
-
-        def fill(first: int) -> None:
-            if not hasattr(own, "forward"):
-                own.forward = forward_again(self.system_)
+        for first in range(0, len(x), _PREDICTION_CHUNK):
             part = slice(first, first + _PREDICTION_CHUNK)
-            y = own.forward(torch.from_numpy(self.x_scaling_.apply(x[part])).to(device))
-            outputs[part] = y.cpu().numpy()
-
-        each_in_threads(fill, range(0, len(x), _PREDICTION_CHUNK))
+            z = self.x_scaling_.apply(x[part])
+            if forward is not None:
+                outputs[part] = forward(z)[:, 2]
+            else:
+                with torch.no_grad():
+                    outputs[part] = self.system_(torch.from_numpy(z).to(self.system_.centers.device)).cpu().numpy()
         return outputs
 
     def firing_strengths(self, X: Any) -> FiringStrengths:
@@ -417,4 +413,4 @@ def _as_rows(samples: Samples, x_scaling: Scaling, y_scaling: Scaling, device: t
         return torch.tensor(values, dtype=dtype, device=device)
 
     weight = None if samples.weight is None else tensor(samples.weight)
-    return Rows(tensor(x_scaling.apply(samples.x)), tensor(y_scaling.apply(samples.y)), weight)
+    return Rows.of(tensor(x_scaling.apply(samples.x)), tensor(y_scaling.apply(samples.y)), weight)

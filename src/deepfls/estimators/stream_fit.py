@@ -20,7 +20,6 @@ from deepfls.estimators import intervals, model_file
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.stream_start import Start, find_start, named_copy
 from deepfls.training import recipe
-from deepfls.training.batches import Preparation, StreamBatches
 from deepfls.training.checkpoint import CheckpointFolder, Checkpoints
 from deepfls.training.config import TrainConfig
 from deepfls.training.distributed import Group, own_device, process_group
@@ -28,7 +27,7 @@ from deepfls.training.loop import train
 from deepfls.training.progress import TrainingBar
 from deepfls.training.start import initialize_system
 from deepfls.training.state import TrainResult
-from deepfls.training.threads import threads_for
+from deepfls.training.stream_batches import Preparation, StreamBatches
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -134,20 +133,19 @@ def _initialize(estimator: Any, system: Any, start: Start, sample: Array, n_rows
         y = torch.from_numpy(estimator._start_targets(len(start.classes))).to(like)[y[:, 0].long()]
     weight = None if start.mean_weight is None else torch.from_numpy(sample[:, -1] / start.mean_weight).to(like)
     bounds = [len(x) * place // group.size for place in (group.rank, group.rank + 1)]
-    with threads_for((bounds[1] - bounds[0]) * (system.n_rules * (system.n_features + 1)) ** 2):
-        initialize_system(
-            system,
-            x,
-            y,
-            centers=estimator.centers,
-            consequents=estimator.consequents,
-            width=recipe.width(n_rows) if estimator.width == "auto" else estimator.width,
-            ridge=estimator.ridge,
-            sample_weight=weight,
-            random_state=np.random.RandomState(start.seed),
-            part=slice(*bounds),
-            total=group.total if group.size > 1 else None,
-        )
+    initialize_system(
+        system,
+        x,
+        y,
+        centers=estimator.centers,
+        consequents=estimator.consequents,
+        width=recipe.width(n_rows) if estimator.width == "auto" else estimator.width,
+        ridge=estimator.ridge,
+        sample_weight=weight,
+        random_state=np.random.RandomState(start.seed),
+        part=slice(*bounds),
+        total=group.total if group.size > 1 else None,
+    )
 
 
 class _Opened(NamedTuple):

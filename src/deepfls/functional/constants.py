@@ -1,6 +1,8 @@
-"""Numerical constants of type reduction: one table for torch, compiled kernels, NumPy, JavaScript and C."""
+"""Numerical constants: one table for torch, compiled kernels, NumPy, JavaScript and C."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 
@@ -18,3 +20,12 @@ TOLERANCE = 4.0
 def max_sweeps(n_rules: int) -> int:
     """Bound of the Newton sweeps for an end point: rules + 1 in exact arithmetic; rounding may split a step."""
     return 2 * n_rules + 4
+
+
+# Widths a set may take. Wider than any scaled data needs, and 1/σ² stays far from overflow in float32.
+MIN_LOG_SIGMA, MAX_LOG_SIGMA = -18.0, 18.0
+MIN_SIGMA, MAX_SIGMA = math.exp(MIN_LOG_SIGMA), math.exp(MAX_LOG_SIGMA)
+# The lower width is at least this share of the upper one; exact in binary, so that the ratio never rounds above 1.
+MIN_RATIO = 2.0**-10
+# Raw heights are held above this: sigmoid(-80) is the last power of e that float32 holds as a normal number with room.
+MIN_LOGIT = -80.0

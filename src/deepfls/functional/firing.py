@@ -12,26 +12,15 @@ and :func:`relative_firing` takes them relative to each sample's largest before 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from deepfls._checks import check_antecedents, check_option
-from deepfls.functional.tracing import Array, can_use_kernels, staged
+from deepfls.functional.constants import LOG_FLOORS
 
 TNORMS = ("product", "htsk")
-
-# Where lower sets are as high as upper ones, as an array.
-NO_RATIOS: Array = np.empty(0)
-
-# Firing further than this below a sample's largest is held at e^-60 (float32) or e^-600 (float64) of it, so that neither
-# the firing nor a gradient divided by it leaves the normal numbers: denormals make elementwise work ten times slower, and
-# overflow ends in NaN. docs/maths.md says where it shows. The compiled kernels work in float64 and have the second floor.
-_LOG_FLOOR = {torch.float64: -600.0, torch.float32: -60.0, torch.bfloat16: -60.0, torch.float16: -9.0}
 
 
 class IntervalFiring(NamedTuple):
@@ -42,7 +31,7 @@ class IntervalFiring(NamedTuple):
 
 
 def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, share: float) -> Tensor:
-    """``-½ share Σ_m ((x_m - c_pm) / σ_pm)²``, (batch, rules), in plain tensor operations."""
+    """``-½ share Σ_m ((x_m - c_pm) / σ_pm)²``, (batch, rules)."""
     # Shifting the origin to the middle of the centers changes nothing in exact arithmetic, and keeps x and c from dwarfing
     # x - c when the inputs sit far from zero. It is a constant for the gradient for the same reason.
     origin = centers.detach().mean(dim=0)
@@ -51,97 +40,6 @@ def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, share: float) -> Tens
     linear = square * d * -2.0
     constant = (square * d * d).sum(dim=1)
     return torch.addmm(constant, torch.cat([z * z, z], dim=1), torch.cat([square, linear], dim=1).t())
-
-
-def _stacked_exponents(
-    x: Tensor, centers: Tensor, log_ratios: Tensor | None, sigmas: Tensor, share: float
-) -> tuple[Tensor]:
-    """:func:`_exponents` of every stack of widths side by side, the first with log ratios, in plain tensor operations."""
-    first, *others = (_exponents(x, centers, stack, share) for stack in sigmas)
-    if log_ratios is not None:
-        first = first + log_ratios
-    return (torch.cat([first, *others], dim=1),)
-
-
-class Forms:
-    """The quadratic forms of rows on the CPU: a :class:`~deepfls.functional.tracing.Stage`.
-
-    Its inputs are rows, the weights of the product, and the origin the weights are made for. Rows expanded to [z², z, 1] go
-    through one matrix product each way.
-    """
-
-    def __init__(self, workspace: Any) -> None:
-        from deepfls.functional import _compiled, _forms_cpu  # here: Numba is slow to import
-
-        self._over_rows, self._expand = _compiled.over_rows, _forms_cpu.expand_rows
-        self._product, self._product_over_rows = _compiled.product, _compiled.product_over_rows
-        self._take = workspace.take
-
-    def forward(self, x: Array, weights: Array, origin: Array) -> tuple[Array, ...]:
-        n_forms, n_columns = weights.shape
-        self._weights = weights
-        self._expanded = self._take("expanded", (len(x), n_columns), x.dtype)
-        self._over_rows(self._expand, (x, self._expanded), origin)
-        exponents = self._take("exponents", (len(x), n_forms), x.dtype)
-        return (self._product(self._expanded, weights.T, exponents),)
-
-    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
-        (grad,) = grads
-        to_weights = self._take("to_weights", self._weights.shape, grad.dtype)
-        self._product_over_rows(grad, self._expanded, to_weights)
-        return self._grad_x(grad) if wanted[0] else None, to_weights, None
-
-    def _grad_x(self, grad: Array) -> Array:
-        """Gradient of the rows: with w and -2 w d the weights of z² and z, Σ_p grad_p (2 w z - 2 w d)."""
-        n_features = self._expanded.shape[1] // 2
-        to_expanded = self._product(grad, self._weights, np.empty_like(self._expanded))
-        z = self._expanded[:, n_features : 2 * n_features]
-        return 2.0 * to_expanded[:, :n_features] * z + to_expanded[:, n_features : 2 * n_features]
-
-
-class Exponents:
-    """:func:`_stacked_exponents` on the CPU: a stage. Compiled kernels make weights of the parameters, and go back."""
-
-    def __init__(self, share: float) -> None:
-        from deepfls.functional import _compiled, _forms_cpu  # here: Numba is slow to import
-
-        self._forms, self._kernels, self._share = Forms(_compiled.Workspace()), _forms_cpu, share
-
-    def forward(self, x: Array, centers: Array, log_ratios: Array | None, sigmas: Array) -> tuple[Array, ...]:
-        n_stacks, n_rules, n_features = sigmas.shape
-        self._origin = np.empty(n_features)
-        weights = np.empty((n_stacks * n_rules, 2 * n_features + 1), x.dtype)
-        self._centers, self._sigmas = centers, sigmas
-        self._ratios = NO_RATIOS if log_ratios is None else log_ratios.astype(np.float64)
-        self._kernels.form_weights(centers, sigmas, self._ratios, self._share, self._origin, weights)
-        return self._forms.forward(x, weights, self._origin)
-
-    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
-        grad_x, to_weights, _ = self._forms.backward(grads, wanted)
-        assert to_weights is not None
-        grad_centers, grad_sigmas = np.empty_like(self._centers), np.empty_like(self._sigmas)
-        grad_ratios = np.empty_like(self._ratios)
-        self._kernels.form_gradients(
-            self._centers, self._sigmas, self._share, self._origin, to_weights, grad_centers, grad_sigmas, grad_ratios
-        )
-        return grad_x, grad_centers, grad_ratios.astype(to_weights.dtype) if len(grad_ratios) else None, grad_sigmas
-
-
-def _stacked(x: Tensor, centers: Tensor, log_ratios: Tensor | None, share: float, *sigmas: Tensor) -> tuple[Tensor, ...]:
-    """Exponents of one stack of widths, or of the lower and the upper one, by the fastest way there is."""
-    formula = partial(_stacked_exponents, share=share)
-    inputs = x, centers, log_ratios, torch.stack(sigmas)
-    given = [t for t in inputs if t is not None]
-    (exponents,) = staged(Exponents(share), formula, *inputs) if can_use_kernels(*given) else formula(*inputs)
-    if len(sigmas) == 1:
-        return (exponents,)
-    n_rules = len(centers)
-    parts = exponents[:, :n_rules], exponents[:, n_rules:]
-    with torch.no_grad():
-        # The two sums round differently, so equal sets could cross by an ulp. Mending it in place and out of sight of
-        # autograd is free; as a differentiable minimum it would cost six operations in the backward pass.
-        parts[0].copy_(torch.minimum(*parts))
-    return parts
 
 
 def share_of(tnorm: str, n_features: int) -> float:
@@ -176,8 +74,7 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     """
     check_antecedents(x, centers, sigmas=sigmas)
     check_option("tnorm", tnorm, TNORMS)
-    (exponents,) = _stacked(x, centers, None, share_of(tnorm, centers.shape[1]), sigmas)
-    return exponents
+    return _exponents(x, centers, sigmas, share_of(tnorm, centers.shape[1]))
 
 
 def interval_log_firing(
@@ -214,15 +111,19 @@ def interval_log_firing(
     # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and the
     # type-reduced set then spans all consequents whatever the widths say.
     share = share_of(tnorm, centers.shape[1])
-    log_ratios = None if log_heights is None else log_heights.sum(dim=-1) * share
-    if lower_sigmas is not upper_sigmas:
-        return IntervalFiring(*_stacked(x, centers, log_ratios, share, lower_sigmas, upper_sigmas))
-    (log_upper,) = _stacked(x, centers, None, share, upper_sigmas)
-    return IntervalFiring(log_upper if log_ratios is None else log_upper + log_ratios, log_upper)
+    log_upper = _exponents(x, centers, upper_sigmas, share)
+    same_width = lower_sigmas is upper_sigmas
+    log_lower = log_upper if same_width else _exponents(x, centers, lower_sigmas, share)
+    if log_heights is not None:
+        log_lower = log_lower + log_heights.sum(dim=-1) * share
+    if not same_width:
+        # The two sums round differently, so equal sets could cross by an ulp.
+        log_lower = torch.minimum(log_lower, log_upper)
+    return IntervalFiring(log_lower, log_upper)
 
 
 def _exp_relative(log_values: Tensor, peak: Tensor) -> Tensor:
-    return (log_values - peak).clamp(min=_LOG_FLOOR[log_values.dtype]).exp()
+    return (log_values - peak).clamp(min=LOG_FLOORS[log_values.dtype]).exp()
 
 
 def relative_firing(log_values: Tensor) -> Tensor:

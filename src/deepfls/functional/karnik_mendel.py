@@ -25,17 +25,17 @@ weights w and s = Σ w, dy/dy_p = w_p / s and dy/dw_p = (y_p - y) / s for the bo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from deepfls._checks import check_enumerable, check_firing_values, check_option, check_rule_tensors
-from deepfls.functional.firing import NO_RATIOS, IntervalFiring, relative_interval_firing
-from deepfls.functional.tracing import Array, can_use_kernels, is_traced, staged
+from deepfls.functional.constants import TOLERANCE, max_sweeps
+from deepfls.functional.firing import relative_interval_firing
+from deepfls.functional.tracing import is_traced
 
 MAX_ENUMERATED_RULES = 20
 # Candidates evaluated at a time by "enumerate", so that memory stays at about 256 MB whatever the batch.
@@ -98,9 +98,11 @@ def end_points(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor, 
     if consequents.dtype in (torch.float16, torch.bfloat16):
         wide = end_points(lower_firing.float(), upper_firing.float(), consequents.float(), algorithm)
         return TypeReducedSet(*(end.to(consequents.dtype) for end in wide))
-    algorithm = _chosen(algorithm, lower_firing, upper_firing, consequents)
-    if can_use_kernels(lower_firing, upper_firing, consequents):
-        return _staged_ends(lower_firing, upper_firing, consequents, algorithm, logs=False)
+    if algorithm in ("auto", "newton") and _can_compile(lower_firing, upper_firing, consequents):
+        return _compiled_ends(lower_firing, upper_firing, consequents, logs=False)
+    # "sort" is the one without data-dependent control flow; the end points are the same.
+    if algorithm == "auto" or (algorithm != "enumerate" and is_traced()):
+        algorithm = "sort"
     with torch.no_grad():
         ends = ALGORITHMS[algorithm](lower_firing.detach(), upper_firing.detach(), consequents.detach())
     return _means_at_switch(lower_firing, upper_firing, consequents, ends)
@@ -112,95 +114,25 @@ def log_end_points(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, al
     The compiled kernel takes the exponentials itself, in float64. Firing that float32 could not hold keeps its place in the
     weighted means, and gradients are those of the logarithms, which cannot overflow.
     """
-    if not can_use_kernels(log_lower, log_upper, consequents):
-        return end_points(*relative_interval_firing(log_lower, log_upper), consequents, algorithm)
-    algorithm = _chosen(algorithm, log_lower, log_upper, consequents)
-    return _staged_ends(log_lower, log_upper, consequents, algorithm, logs=True)
+    if algorithm in ("auto", "newton") and _can_compile(log_lower, log_upper, consequents):
+        return _compiled_ends(log_lower, log_upper, consequents, logs=True)
+    return end_points(*relative_interval_firing(log_lower, log_upper), consequents, algorithm)
 
 
-def _staged_ends(lower: Tensor, upper: Tensor, consequents: Tensor, algorithm: str, logs: bool) -> TypeReducedSet:
-    stage = EndPoints(algorithm, logs)
-    formula = partial(_plain_means, stage)
-    return TypeReducedSet(*staged(stage, formula, torch.cat([lower, upper], dim=1), consequents, None))
+def _can_compile(*tensors: Tensor) -> bool:
+    from deepfls.kernels.switch import can_compile  # here: kernels lie above this folder
+
+    return can_compile(*tensors)
 
 
-def _chosen(algorithm: str, *tensors: Tensor) -> str:
-    """The algorithm that is meant by "auto", and the one that can be traced."""
-    if algorithm == "auto":
-        return "newton" if can_use_kernels(*tensors) else "sort"
-    # "sort" is the one without data-dependent control flow; the end points are the same.
-    return "sort" if algorithm != "enumerate" and is_traced() else algorithm
+def _compiled_ends(lower: Tensor, upper: Tensor, consequents: Tensor, *, logs: bool) -> TypeReducedSet:
+    from deepfls.kernels.end_points_op import compiled_end_points  # here: kernels lie above this folder
 
+    def plain(lower: Tensor, upper: Tensor, consequents: Tensor, y_left: Tensor, y_right: Tensor) -> TypeReducedSet:
+        bounds = relative_interval_firing(lower, upper) if logs else (lower, upper)
+        return _means_at_switch(*bounds, consequents, TypeReducedSet(y_left, y_right))
 
-class EndPoints:
-    """End points on the CPU by any algorithm, and their gradient by the compiled row kernel: a stage.
-
-    Its inputs are the firing (batch, 2 rules), lower and upper bounds side by side, the consequents, and None. Or, where
-    the lower bounds of all rows are the upper ones times the same ratios: the upper bounds, the consequents, and the
-    logarithms of the ratios (rules,), which go with firing given by logarithms.
-
-    Parameters
-    ----------
-    algorithm : str
-    logs : bool
-        Whether firing is given by logarithms.
-    workspace : Workspace, optional
-        Where to find memory.
-    in_place : bool
-        Whether gradients replace what they are gradients of: half the memory, for one backward pass only.
-    """
-
-    def __init__(self, algorithm: str, logs: bool, workspace: Any = None, *, in_place: bool = False) -> None:
-        from deepfls.functional import _compiled, _km_cpu  # here: Numba is slow to import
-
-        self._over_rows, self._kernels = _compiled.over_rows, _km_cpu
-        self._workspace = workspace or _compiled.Workspace()
-        self.algorithm, self.logs = "newton" if algorithm == "auto" else algorithm, logs
-        self._in_place = in_place
-
-    def forward(self, firing: Array, consequents: Array, log_ratios: Array | None) -> tuple[Array, ...]:
-        batch, _, n_outputs = consequents.shape
-        self._ratios = NO_RATIOS if log_ratios is None else log_ratios
-        y_left = self._workspace.take("y_left", (batch, n_outputs), consequents.dtype)
-        y_right = self._workspace.take("y_right", (batch, n_outputs), consequents.dtype)
-        if self.algorithm == "newton":
-            self._over_rows(self._kernels.end_points, (firing, consequents, y_left, y_right), self.logs, self._ratios)
-        else:
-            ratios = None if log_ratios is None else torch.from_numpy(log_ratios)
-            bounds = _bounds(torch.from_numpy(firing), ratios, self.logs)
-            ends = ALGORITHMS[self.algorithm](*bounds, torch.from_numpy(consequents))
-            y_left[:], y_right[:] = ends.y_left.numpy(), ends.y_right.numpy()
-        self._arrays = firing, consequents, y_left, y_right
-        return y_left, y_right
-
-    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
-        firing, consequents, *_ = self._arrays
-        grad_firing = firing if self._in_place else self._workspace.take_like("grad_firing", firing)
-        grad_consequents = consequents if self._in_place else self._workspace.take_like("grad_consequents", consequents)
-        grad_ratios = np.zeros(len(self._ratios))
-        self._over_rows(
-            self._kernels.end_point_gradients,
-            (*self._arrays, *grads, grad_firing, grad_consequents),
-            self.logs,
-            self._ratios,
-            sums=(grad_ratios,),
-        )
-        return grad_firing, grad_consequents, grad_ratios if len(grad_ratios) else None
-
-    @property
-    def ends(self) -> TypeReducedSet:
-        """What the last forward pass found."""
-        return TypeReducedSet(*map(torch.from_numpy, self._arrays[2:]))
-
-
-def _bounds(firing: Tensor, log_ratios: Tensor | None, logs: bool) -> IntervalFiring:
-    """Lower and upper firing as tensors of their own, from what :class:`EndPoints` takes."""
-    lower, upper = firing.chunk(2, dim=1) if log_ratios is None else (firing + log_ratios.to(firing.dtype), firing)
-    return relative_interval_firing(lower, upper) if logs else IntervalFiring(lower, upper)
-
-
-def _plain_means(stage: EndPoints, firing: Tensor, consequents: Tensor, log_ratios: Tensor | None) -> TypeReducedSet:
-    return _means_at_switch(*_bounds(firing, log_ratios, stage.logs), consequents, stage.ends)
+    return TypeReducedSet(*compiled_end_points(lower, upper, consequents, logs, plain))
 
 
 def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: TypeReducedSet) -> TypeReducedSet:
@@ -210,8 +142,8 @@ def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: Ty
     end point.
     """
     low, up = lower.unsqueeze(-1), upper.unsqueeze(-1)
-    # A rule whose consequent is an end up to rounding is on the inner side of it; see the row kernel.
-    tolerance = 8.0 * torch.finfo(consequents.dtype).eps * consequents.detach().abs().amax(dim=1)
+    # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there is.
+    tolerance = TOLERANCE * torch.finfo(consequents.dtype).eps * consequents.detach().abs().sum(dim=1)
     left_weights = torch.where(consequents <= (ends.y_left + tolerance).unsqueeze(1), up, low)
     right_weights = torch.where(consequents >= (ends.y_right - tolerance).unsqueeze(1), up, low)
     y_left = (left_weights * consequents).sum(dim=1) / left_weights.sum(dim=1)
@@ -224,17 +156,11 @@ def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: Ty
 
 
 def _newton(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
-    if can_use_kernels(lower, upper, consequents):
-        return _staged_ends(lower, upper, consequents, "newton", logs=False)
-    return _newton_sweeps(lower, upper, consequents)
-
-
-def _newton_sweeps(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
     """Newton's method on whole tensors: every row sweeps until the slowest is done."""
     low, up = lower.unsqueeze(-1), upper.unsqueeze(-1)
     start = (up * consequents).sum(dim=1) / up.sum(dim=1)
     y_left, y_right = start, start
-    for _ in range(2 * consequents.shape[1] + 4):
+    for _ in range(max_sweeps(consequents.shape[1])):
         from_left, from_right = consequents - y_left.unsqueeze(1), consequents - y_right.unsqueeze(1)
         left_weights = torch.where(from_left < 0, up, low)
         right_weights = torch.where(from_right > 0, up, low)
@@ -325,7 +251,7 @@ def _classic_left_end(y: np.ndarray, low: np.ndarray, up: np.ndarray) -> float:
     """Karnik and Mendel's iteration for rules in ascending order: guess y, find its switch point, average again."""
     weights = 0.5 * (low + up)
     end = weights.dot(y) / weights.sum()
-    for _ in range(2 * len(y) + 4):
+    for _ in range(max_sweeps(len(y))):
         switch = y.searchsorted(end)
         weights = np.concatenate((up[:switch], low[switch:]))
         total = weights.sum()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -11,7 +10,6 @@ from torch import Tensor
 from deepfls._checks import check_mix, check_option, check_rule_tensors
 from deepfls.functional.firing import relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
-from deepfls.functional.tracing import Array, can_use_kernels, staged
 
 
 def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
@@ -33,41 +31,7 @@ def weighted_average(log_firing: Tensor, consequents: Tensor) -> Tensor:
     2.0
     """
     check_rule_tensors(consequents, log_firing=log_firing)
-    if can_use_kernels(log_firing, consequents):
-        return staged(Averages(), _plain_average, log_firing, consequents)[0]
-    return _plain_average(log_firing, consequents)[0]
-
-
-def _plain_average(log_firing: Tensor, consequents: Tensor) -> tuple[Tensor]:
-    return (_average(relative_firing(log_firing), consequents),)
-
-
-class Averages:
-    """The average on the CPU, one compiled kernel each way, which takes the exponentials itself: a stage.
-
-    ``in_place``: as in :class:`~deepfls.functional.karnik_mendel.EndPoints`.
-    """
-
-    def __init__(self, workspace: Any = None, *, in_place: bool = False) -> None:
-        from deepfls.functional import _average_cpu, _compiled  # here: Numba is slow to import
-
-        self._over_rows, self._kernels = _compiled.over_rows, _average_cpu
-        self._workspace = workspace or _compiled.Workspace()
-        self._in_place = in_place
-
-    def forward(self, log_firing: Array, consequents: Array) -> tuple[Array, ...]:
-        batch, _, n_outputs = consequents.shape
-        y = self._workspace.take("y", (batch, n_outputs), consequents.dtype)
-        self._over_rows(self._kernels.averages, (log_firing, consequents, y))
-        self._arrays = log_firing, consequents, y
-        return (y,)
-
-    def backward(self, grads: Sequence[Array], wanted: Sequence[bool]) -> tuple[Array | None, ...]:
-        log_firing, consequents, _ = self._arrays
-        grad_firing = log_firing if self._in_place else self._workspace.take_like("grad_firing", log_firing)
-        grad_consequents = consequents if self._in_place else self._workspace.take_like("grad_consequents", consequents)
-        self._over_rows(self._kernels.average_gradients, (*self._arrays, *grads, grad_firing, grad_consequents))
-        return grad_firing, grad_consequents
+    return _average(relative_firing(log_firing), consequents)
 
 
 def _average(firing: Tensor, consequents: Tensor) -> Tensor:

@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from deepfls.data.scaling import Scaling
+from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.inspection.weights import weights_of
-from deepfls.nn.constraints import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 # Fields of a plain with one entry per rule.

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules import module as torch_module
 
 from deepfls._checks import check_assigned_values, check_batch, check_option, check_range_values
-from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
+from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing, share_of
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS, type_reduce, type_reduced_set, weighted_average
-from deepfls.functional.tracing import array_of, quietly, staged
+from deepfls.kernels import SystemForm
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.constraints import ConstrainedModule
-from deepfls.nn.whole import Whole, by_parts, can_be_whole, is_watched, raw_parameters
 
 
 class ReducedOutput(NamedTuple):
@@ -44,7 +43,7 @@ def _forwarded(part: str, name: str, doc: str) -> Any:
 
 
 class _FLS(ConstrainedModule):
-    """What both kinds of systems share: rules, their consequents, and the door for x."""
+    """What both kinds of systems share: rules, their consequents, and the check of x."""
 
     antecedents: T1Antecedents | IT2Antecedents
     consequents: TSKConsequents
@@ -81,16 +80,35 @@ class _FLS(ConstrainedModule):
     def _checked(self, x: Tensor) -> Tensor:
         return check_batch(x, self.n_features, self.antecedents.raw_centers)
 
-    def _whole(self, x: Tensor, algorithm: str = "auto") -> tuple[Tensor, ...] | None:
-        """The output, or both ends of the type-reduced set, by :class:`Whole`; None where that cannot be used."""
-        if not can_be_whole(self.antecedents, self.consequents, x):
+    def form(self) -> SystemForm | None:
+        """This system as the compiled kernels take it; None if it is a subclass, hooked, or has modified parts."""
+        parts = (self, self.antecedents, self.consequents)
+        if type(self) not in _N_PARAMETERS or any(map(_is_hooked, parts)):
             return None
-        parameters = raw_parameters(self.antecedents, self.consequents)
-        return staged(Whole(self.antecedents, algorithm), self._parted, x, *parameters)
+        for part in parts:
+            # Fewer registered names if a parameter was replaced by a buffer or an attribute.
+            if len(part._parameters) != _N_PARAMETERS.get(type(part)):
+                return None
+        algorithm, reduction = getattr(self, "algorithm", "auto"), getattr(self, "type_reduction", "km")
+        if reduction == "km" and algorithm not in ("auto", "newton"):
+            return None
+        return SystemForm(
+            n_features=self.n_features,
+            n_rules=self.n_rules,
+            n_outputs=self.n_outputs,
+            order=self.order,
+            is_interval=isinstance(self.antecedents, IT2Antecedents),
+            type_reduction=reduction,
+            share=share_of(self.tnorm, self.n_features),
+            of_paper=self.antecedents.parameterization == "paper",
+            parameters={n.rpartition("raw_")[2]: n for n, p in self.named_parameters(remove_duplicate=False)},
+        )
 
-    def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
-        """What :meth:`_whole` gives, part by part, in operations whose gradients can be differentiated again."""
-        raise NotImplementedError
+
+def _is_hooked(module: nn.Module) -> bool:
+    """True if a call of a module runs code beside its own forward. torch has no public question for hooks."""
+    own = any(getattr(module, name) for name in _HOOKS) or "forward" in vars(module)
+    return own or any(getattr(torch_module, f"_global{name}") for name in _HOOKS)
 
 
 class T1FLS(_FLS):
@@ -150,11 +168,7 @@ class T1FLS(_FLS):
         self.consequents = TSKConsequents(n_features, n_outputs, n_rules, order=order, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        whole = self._whole(self._checked(x))
-        return weighted_average(self.antecedents(x), self.consequents(x)) if whole is None else whole[0]
-
-    def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
-        return (weighted_average(*by_parts(self.antecedents, self.consequents, x, parameters)),)
+        return weighted_average(self.antecedents(self._checked(x)), self.consequents(x))
 
     def firing(self, x: Tensor) -> Tensor:
         """Firing relative to the strongest rule of each sample, (batch, rules)."""
@@ -273,10 +287,6 @@ class IT2FLS(_FLS):
         log_lower, log_upper = self.antecedents(self._checked(x))
         return self._crisp(log_lower, log_upper, self.consequents(x))
 
-    def _parted(self, x: Tensor, *parameters: Tensor | None) -> tuple[Tensor, ...]:
-        (log_lower, log_upper), consequents = by_parts(self.antecedents, self.consequents, x, parameters)
-        return type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
-
     def _crisp(self, log_lower: Tensor, log_upper: Tensor, consequents: Tensor) -> Tensor:
         return type_reduce(log_lower, log_upper, consequents, self.type_reduction, mix=self.mix, algorithm=self.algorithm)
 
@@ -291,11 +301,7 @@ class IT2FLS(_FLS):
         ReducedOutput
             Named tuple (y_left, y_right, y), each (batch, outputs).
         """
-        self._checked(x)
-        ends = self._whole(x, self.algorithm) if self.type_reduction == "km" else None
-        if ends is not None:
-            return _middle(*ends)
-        log_lower, log_upper = self.antecedents(x)
+        log_lower, log_upper = self.antecedents(self._checked(x))
         consequents = self.consequents(x)
         y_left, y_right = type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
         if self.type_reduction == "km":
@@ -312,32 +318,6 @@ class IT2FLS(_FLS):
         return f"type_reduction={self.type_reduction!r}, algorithm={self.algorithm!r}"
 
 
-def whole_stage(system: T1FLS | IT2FLS) -> Whole | None:
-    """What such a system does, as a stage for one backward pass at most; None where it cannot be one."""
-    if type(system) not in (T1FLS, IT2FLS) or is_watched(system):
-        return None
-    if not can_be_whole(system.antecedents, system.consequents, system.antecedents.raw_centers):
-        return None
-    if isinstance(system, T1FLS):
-        return Whole(system.antecedents, "auto", in_place=True)
-    return Whole(system.antecedents, system.algorithm, in_place=True) if system.type_reduction == "km" else None
-
-
-def forward_again(system: T1FLS | IT2FLS) -> Callable[[Tensor], Tensor]:
-    """The output of a system without gradients, for one thread that asks for many batches.
-
-    Parameters that are replaced and hooks that are added later are not seen. A result may lie in memory that the next call
-    uses again: fresh memory for all that is computed on the way costs as much as a quarter of the work.
-    """
-    stage = whole_stage(system)
-    if stage is None:
-        return torch.no_grad()(system)
-    parameters = raw_parameters(system.antecedents, system.consequents)
-    values = [None if parameter is None else array_of(parameter) for parameter in parameters]
-
-    def forward(x: Tensor) -> Tensor:
-        with quietly():
-            y, *right = stage.forward(array_of(system._checked(x)), *values)
-            return torch.from_numpy(0.5 * (y + right[0]) if right else y)
-
-    return forward
+# Names of parameters that each part registers.
+_N_PARAMETERS: dict[type, int] = {T1FLS: 0, IT2FLS: 1, T1Antecedents: 2, IT2Antecedents: 4, TSKConsequents: 2}
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

@@ -1,205 +1,121 @@
-"""Batches from a table on disk: row groups are read, decoded and mixed in the background while the system trains."""
+"""Samples as one packed table, and the batches of an epoch when all samples are in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from types import TracebackType
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls.data.parquet import quoted_file
-from deepfls.data.scaling import FARTHEST, Scaling
-from deepfls.data.sources import ParquetSource, SourceRows
-from deepfls.data.tables import TableError
-from deepfls.data.windows import Window, plan_epoch, ranked
-from deepfls.training.distributed import Group
-from deepfls.training.rows import Batch, Rows
-
 Array = np.ndarray[Any, np.dtype[Any]]
 
-
-class Preparation(NamedTuple):
-    """From samples in the units of the data to rows of tensors.
-
-    Attributes
-    ----------
-    x_scaling, y_scaling : Scaling
-    classes : ndarray or None
-        The classes, sorted; targets become their places.
-    mean_weight : float or None
-        None without weights.
-    device, dtype
-    """
-
-    x_scaling: Scaling
-    y_scaling: Scaling
-    classes: Array | None
-    mean_weight: float | None
-    device: torch.device
-    dtype: torch.dtype
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.x_scaling.shift) + len(self.y_scaling.shift) + (self.mean_weight is not None)
-
-    def put(self, part: SourceRows, goes: Array, packed: Array) -> None:
-        """Inputs, targets and weights in scaled units, side by side, row i at packed[goes[i]]."""
-        from deepfls.data import _mixing_cpu  # here: Numba is slow to import
-
-        columns, n_features = part.columns, part.n_features
-        if self.classes is not None:
-            places = np.searchsorted(self.classes, part.y)[None].astype(columns.dtype)
-            columns = np.concatenate([columns[:n_features], places, columns[n_features:]])
-        ends = [] if self.mean_weight is None else [self.mean_weight]
-        shift = np.concatenate([self.x_scaling.shift, self.y_scaling.shift, np.zeros(len(ends))])
-        scale = np.concatenate([self.x_scaling.scale, self.y_scaling.scale, ends])
-        _mixing_cpu.put_rows(columns, shift, scale, FARTHEST, goes, packed)
-
-    def empty(self, n_rows: int) -> Array:
-        """Room for packed rows."""
-        return np.empty((n_rows, self.n_columns), dtype=np.float32 if self.dtype == torch.float32 else np.float64)
-
-    def rows(self, packed: Tensor) -> Rows:
-        n_features = len(self.x_scaling.shift)
-        n_targets = len(self.y_scaling.shift)
-        weight = None if self.mean_weight is None else packed[:, -1]
-        return Rows(packed[:, :n_features], packed[:, n_features : n_features + n_targets], weight)
+_OWN_ORDER = np.empty(0, np.int64)
 
 
-class _Loaded(NamedTuple):
-    """The rows of a window that this process has, in their order, and the places they have in the whole window."""
-
-    packed: Tensor
-    places: Array
-
-
-class StreamBatches:
-    """The batches of a source, of which this process reads its share; close it, or use it as a context manager.
+@dataclass(frozen=True)
+class Rows:
+    """Samples in scaled units in one table: inputs, targets and perhaps a weight, side by side.
 
     Parameters
     ----------
-    source : ParquetSource
-        Without rows that are held out.
-    counts : ndarray of int, shape (row groups,)
-        Rows that each row group gives.
-    preparation : Preparation
-    batch_size : int
-        Rows of a step, of all processes together.
-    group : Group
-    n_epochs : int
-        Epochs that will be asked for at most: nothing is read for one after the last.
+    packed : Tensor, shape (batch, features + targets) or (batch, features + targets + 1)
+        Contiguous. A last column beyond the targets holds weights.
+    n_features, n_targets : int
     """
 
-    def __init__(
-        self,
-        source: ParquetSource,
-        counts: Array,
-        preparation: Preparation,
-        batch_size: int,
-        group: Group,
-        n_epochs: int,
-    ) -> None:
-        self.n_rows = int(counts.sum())
-        self._size = min(batch_size, self.n_rows)
-        self.n_steps = -(-self.n_rows // self._size)
-        self.largest = -(-self._size // group.size)
-        self._source = source
-        self._counts = counts
-        self._prepared = preparation
-        self._group = group
-        self._epochs_left = n_epochs
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="deepfls-reader")
-        self._ahead: tuple[Any, Future[_Loaded]] | None = None
-        self._closed = False
+    packed: Tensor
+    n_features: int
+    n_targets: int
 
-    def __enter__(self) -> StreamBatches:
-        return self
+    @classmethod
+    def of(cls, x: Tensor, target: Tensor, weight: Tensor | None = None) -> Rows:
+        """From x (batch, features), target (batch, targets) and weight (batch,), in the dtype and on the device of x."""
+        columns = [x, target.to(x), *([] if weight is None else [weight.to(x).unsqueeze(1)])]
+        return cls(torch.cat(columns, dim=1), x.shape[1], target.shape[1])
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self.close()
+    def __len__(self) -> int:
+        return len(self.packed)
 
-    def close(self) -> None:
-        """Stop reading."""
-        self._closed = True
-        self._ahead = None
-        self._pool.shutdown(wait=True, cancel_futures=True)
+    @property
+    def x(self) -> Tensor:
+        return self.packed[:, : self.n_features]
 
-    def read_ahead(self, generator: torch.Generator) -> None:
-        """Begin to read the first window of the epoch that will be drawn from the generator; a copy of it looks ahead."""
-        if self._epochs_left > 0:
-            peek = torch.Generator()
-            peek.set_state(generator.get_state())
-            self._begin(self._plan(_draw(peek))[0])
+    @property
+    def target(self) -> Tensor:
+        return self.packed[:, self.n_features : self.n_features + self.n_targets]
+
+    @property
+    def weight(self) -> Tensor | None:
+        return self.packed[:, -1] if self.packed.shape[1] > self.n_features + self.n_targets else None
+
+
+class Batch(NamedTuple):
+    """The rows of a step that this process has: ``size`` places of ``order`` from ``first`` on, in a table.
+
+    Without an order, (0,), rows have their own. ``n_rows`` is the number of rows of all processes.
+    """
+
+    rows: Rows
+    order: Array
+    first: int
+    size: int
+    n_rows: int
+
+    @classmethod
+    def of(cls, rows: Rows, n_rows: int | None = None) -> Batch:
+        """All rows of a table, in their own order."""
+        return cls(rows, _OWN_ORDER, 0, len(rows), len(rows) if n_rows is None else n_rows)
+
+    def gathered(self) -> Rows:
+        """The rows in a table of their own."""
+        packed, end = self.rows.packed, self.first + self.size
+        if len(self.order):
+            places = torch.from_numpy(self.order[self.first : end]).to(packed.device)
+            return Rows(packed.index_select(0, places), self.rows.n_features, self.rows.n_targets)
+        return Rows(packed[self.first : end], self.rows.n_features, self.rows.n_targets)
+
+
+class Batches(Protocol):
+    """Where the loop gets its batches.
+
+    An epoch's order follows from the state of the generator at its start, so that state and the number of a step are all
+    that a checkpoint needs to hold about the position in the data.
+    """
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of an epoch, of all processes."""
+
+    @property
+    def n_steps(self) -> int:
+        """Batches of an epoch."""
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        self._epochs_left -= 1
-        seed = _draw(generator)
-        windows = self._plan(seed)
-        firsts = np.array([window.first for window in windows])
-        at = first_step * self._size
-        start = int(np.searchsorted(firsts, at, side="right")) - 1 if at < self.n_rows else len(windows)
-        tail: list[Tensor] = []
-        for number in range(start, len(windows)):
-            loaded = self._take(windows[number])
-            if number + 1 < len(windows):
-                self._begin(windows[number + 1])
-            else:
-                self.read_ahead(generator)  # the next epoch begins where the generator is now
-            first, end = windows[number].first, windows[number].first + windows[number].n_rows
-            while at < end:
-                stop = min((at // self._size + 1) * self._size, self.n_rows)
-                low, high = np.searchsorted(loaded.places, [at - first, stop - first])
-                part = loaded.packed[low:high]
-                if stop > end:
-                    tail.append(part.clone())  # not a view, which would keep the whole window
-                    at = end
-                    continue
-                whole = torch.cat([*tail, part]) if tail else part
-                begin = stop - self._size if stop % self._size == 0 else stop - stop % self._size
-                tail, at = [], stop
-                yield Batch(self._prepared.rows(whole), stop - begin)
-            del loaded
-
-    def _plan(self, seed: int) -> list[Window]:
-        # At least as many row groups as processes, or some would have nothing to do; two, so that something is mixed.
-        return plan_epoch(seed, self._counts, self._source.buffer_rows, max(2, self._group.size))
-
-    def _begin(self, window: Window) -> None:
-        self._ahead = (window.seed, self._pool.submit(self._load, window))
-
-    def _take(self, window: Window) -> _Loaded:
-        if self._ahead is None or self._ahead[0] != window.seed:
-            self._begin(window)
-        assert self._ahead is not None
-        loaded = self._ahead[1].result()
-        self._ahead = None
-        return loaded
-
-    def _load(self, window: Window) -> _Loaded:
-        """Read this process's row groups of a window into one tensor, every row at its place in the order."""
-        mine = window.owners(self._group.size) == self._group.rank
-        goes = window.places(mine)
-        placed = np.arange(len(goes))
-        if self._group.size > 1:
-            placed, goes = ranked(goes, window.n_rows)
-        packed = self._prepared.empty(len(goes))
-        first = 0
-        for k in np.flatnonzero(mine):
-            if self._closed:
-                break  # nobody waits for this window any more
-            part = self._source.read(int(window.groups[k]), classes=self._prepared.classes is not None)
-            if len(part.rows) != window.sizes[k]:
-                group = self._source.files.groups[int(window.groups[k])]
-                place = f"Row group {group.group} of {quoted_file(self._source.files.files[group.file])}"
-                raise TableError(f"{place} must keep its {window.sizes[k]:,} rows while in use, got {len(part.rows):,}.")
-            self._prepared.put(part, goes[first : first + len(part.rows)], packed)
-            first += len(part.rows)
-        return _Loaded(torch.from_numpy(packed).to(self._prepared.device), placed)
+        """The batches of an epoch from ``first_step`` on; draws from the generator the same whatever that is."""
 
 
-def _draw(generator: torch.Generator) -> int:
-    return int(torch.randint(2**62, (), generator=generator))
+class MemoryBatches:
+    """Pieces of the shuffled rows. A batch is a list of places: the rows themselves are not moved.
+
+    Parameters
+    ----------
+    rows : Rows
+    batch_size : int
+    drop_last : bool
+        Whether to leave out the last, smaller batch.
+    """
+
+    def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
+        self._size = min(batch_size, len(rows))
+        self.n_steps = len(rows) // self._size if drop_last else -(-len(rows) // self._size)
+        self.n_rows = self.n_steps * self._size if drop_last else len(rows)
+        self._rows = rows
+
+    def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
+        order = torch.randperm(len(self._rows), generator=generator).numpy()
+        for first in range(first_step * self._size, self.n_rows, self._size):
+            n_rows = min(self._size, self.n_rows - first)
+            yield Batch(self._rows, order, first, n_rows, n_rows)

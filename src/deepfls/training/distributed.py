@@ -1,8 +1,8 @@
 """Many processes that train one system: who they are, and how they exchange numbers.
 
 Only this file names torch.distributed. ``torchrun`` starts the processes and tells each its place by environment variables;
-:func:`process_group` joins them for as long as it is open. Tensors on the CPU travel by gloo, small sums on one machine
-by a :class:`Star` of sockets, tensors on CUDA devices by nccl. A process that is alone exchanges nothing.
+:func:`process_group` joins them for as long as it is open. Tensors on the CPU travel by gloo, tensors on CUDA devices by
+nccl. A single process exchanges nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import Tensor
-
-from deepfls.training.star import Star, connected
 
 
 class Group:
@@ -30,32 +28,17 @@ class Group:
     def __init__(self, rank: int = 0, size: int = 1) -> None:
         self.rank = rank
         self.size = size
-        self._star: Star | None = None
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the one that speaks and writes."""
+        """True for the process that prints and writes files."""
         return self.rank == 0
 
     def total(self, tensor: Tensor) -> Tensor:
         """The sum over all processes, in place; every process gets the same bits."""
-        if self._star is not None and self._star.takes(tensor, self.size):
-            return self._star.total(tensor)
         if self.size > 1:
             torch.distributed.all_reduce(tensor)
         return tensor
-
-    @contextlib.contextmanager
-    def connected(self) -> Iterator[Group]:
-        """The group, with sockets between its processes where they are on one machine."""
-        if self.size > 1:
-            self._star = connected(self.rank, self.size, self.same_bytes, self.gathered_bytes)
-        try:
-            yield self
-        finally:
-            if self._star is not None:
-                self._star.close()
-                self._star = None
 
     def same(self, tensor: Tensor) -> Tensor:
         """The leader's values, in place."""
@@ -141,8 +124,7 @@ def process_group() -> Iterator[Group]:
     """
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
-        with Group(distributed.get_rank(), distributed.get_world_size()).connected() as group:
-            yield group
+        yield Group(distributed.get_rank(), distributed.get_world_size())
         return
     if started_processes() == 1:
         yield Group()
@@ -158,8 +140,8 @@ def process_group() -> Iterator[Group]:
     else:
         distributed.init_process_group(backend)
     try:
-        with Group(distributed.get_rank(), distributed.get_world_size()).connected() as group:
-            yield group
-            group.barrier()
+        group = Group(distributed.get_rank(), distributed.get_world_size())
+        yield group
+        group.barrier()
     finally:
         distributed.destroy_process_group()

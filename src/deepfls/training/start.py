@@ -5,16 +5,16 @@ The data are expected in scaled units (about zero mean and unit spread per colum
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import torch
 from torch import Tensor
 
 from deepfls._checks import check_magnitude_values, check_number, check_option
-from deepfls.nn.constraints import MAX_SIGMA, MIN_SIGMA
+from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -123,22 +123,61 @@ def start_centers(rows: Array, n_rules: int, method: str, random_state: np.rando
 
 
 def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, max_iter: int) -> Array:
-    """Cluster centers, repeated in turn where the rows have fewer distinct values than clusters."""
-    from sklearn.cluster import KMeans  # here: slow to import
-    from sklearn.exceptions import ConvergenceWarning
-    from threadpoolctl import threadpool_limits
+    """Cluster centers by Lloyd's algorithm, repeated in turn where rows have fewer distinct values than clusters.
 
-    # One column with enough different values is enough, and far quicker to sort than whole rows.
+    Not scikit-learn's: its sums depend on the order in which OpenMP threads arrive, unless the number of threads of the
+    whole process is changed, and OpenMP does not survive a fork.
+    """
+    # One column with enough different values is enough, and far quicker to sort than all rows.
     if all(len(np.unique(column)) <= n_clusters for column in rows.T):
         distinct = np.unique(rows, axis=0)
         if len(distinct) <= n_clusters:
             return distinct[np.arange(n_clusters) % len(distinct)]
-    # One thread: several add up their sums in the order they arrive, and the same seed would not give the same bits.
-    with threadpool_limits(1), warnings.catch_warnings():
-        # Rows that differ by rounding only look alike to k-means: fewer clusters than asked for are fine here.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        found = KMeans(n_clusters, n_init=1, max_iter=max_iter, random_state=random_state).fit(rows)
-    return np.asarray(found.cluster_centers_, dtype=np.float64)
+    centers = _spread_rows(rows, n_clusters, random_state)
+    tolerance = 1e-4 * rows.var(axis=0).mean()
+    labels: Array | None = None
+    for _ in range(max_iter):
+        distances = (centers * centers).sum(axis=1) - 2.0 * (rows @ centers.T)  # up to the squares of the rows
+        before, labels = labels, distances.argmin(axis=1)
+        if before is not None and np.array_equal(before, labels):
+            break
+        moved = _cluster_means(rows, labels, centers, distances)
+        shift = ((moved - centers) ** 2).sum()
+        centers = moved
+        if shift <= tolerance:
+            break
+    return centers
+
+
+def _cluster_means(rows: Array, labels: Array, centers: Array, distances: Array) -> Array:
+    """Means of the rows of every cluster; an empty cluster moves to one of the rows farthest from their centers."""
+    counts = np.bincount(labels, minlength=len(centers))
+    filled = np.flatnonzero(counts)
+    starts = np.cumsum(counts)[filled] - counts[filled]
+    means = centers.copy()
+    means[filled] = np.add.reduceat(rows[np.argsort(labels, kind="stable")], starts, axis=0) / counts[filled, None]
+    n_empty = len(centers) - len(filled)
+    if n_empty:
+        own = distances[np.arange(len(rows)), labels] + (rows * rows).sum(axis=1)
+        means[counts == 0] = rows[np.argsort(-own, kind="stable")[:n_empty]]
+    return means
+
+
+def _spread_rows(rows: Array, n_clusters: int, random_state: np.random.RandomState) -> Array:
+    """Rows far from each other, (clusters, features): greedy k-means++, the best of a few draws at a time."""
+    n_draws = 2 + int(np.log(n_clusters))
+    squares = (rows * rows).sum(axis=1)
+    chosen = [int(random_state.randint(len(rows)))]
+    nearest = np.maximum(squares - 2.0 * (rows @ rows[chosen[0]]) + squares[chosen[0]], 0.0)
+    for _ in range(1, n_clusters):
+        totals = np.cumsum(nearest)
+        draws = np.minimum(np.searchsorted(totals, random_state.uniform(size=n_draws) * totals[-1]), len(rows) - 1)
+        distances = squares[:, None] - 2.0 * (rows @ rows[draws].T) + squares[draws]
+        candidates = np.minimum(nearest[:, None], np.maximum(distances, 0.0))
+        best = int(candidates.sum(axis=0).argmin())
+        nearest = candidates[:, best]
+        chosen.append(int(draws[best]))
+    return rows[chosen].copy()
 
 
 def _grid(rows: Array, n_rules: int, random_state: np.random.RandomState) -> Array:
@@ -185,81 +224,77 @@ def solve_consequents(
     """
     n_rules, n_outputs, n_features = system.n_rules, system.n_outputs, system.n_features
     linear = system.order == 1
-    common = _common_model(x, y, ridge, sample_weight, linear and n_features < _MAX_UNKNOWNS, total)
-    ones = x.new_ones(len(x), 1).double()
-    basis = torch.cat([x.double(), ones], dim=1) if linear else ones
-    if linear and n_features >= _MAX_UNKNOWNS:
-        common = torch.cat([common.new_zeros(n_features, n_outputs), common])
-    weights = common.expand(n_rules, -1, -1).clone()  # (rules, features + 1, outputs)
+    inputs, targets = _array(x), _array(y)
+    weight = None if sample_weight is None else _array(sample_weight)
+    ones = np.ones((len(inputs), 1))
+    basis = np.concatenate([inputs, ones], axis=1) if linear else ones
+    # One ridge regression for all rules first, its intercept free; that alone if a system has too many unknowns.
+    small = linear and n_features < _MAX_UNKNOWNS
+    common = np.zeros((basis.shape[1], n_outputs))
+    shared = _NormalEquations(n_features + 1 if small else 1, n_outputs)
+    shared.add(basis if small else ones, targets, weight)
+    solved = shared.summed(total).solve(ridge, free=1)
+    common[-len(solved) :] = solved
+    weights = np.tile(common, (n_rules, 1, 1))  # (rules, features + 1, outputs)
     local = basis if n_rules * basis.shape[1] <= _MAX_UNKNOWNS else ones
     if n_rules * local.shape[1] <= _MAX_UNKNOWNS and n_rules > 1:
-        residual = y.double() - basis @ common
+        residual = targets - basis @ common
         moments = _NormalEquations(n_rules * local.shape[1], n_outputs)
-        rows = max(1, _CHUNK_ELEMENTS // (n_rules * local.shape[1]))
-        for first in range(0, len(x), rows):
-            part = slice(first, first + rows)
-            firing = _normalised_firing(system, x[part]).double()
-            design = (firing.unsqueeze(2) * local[part].unsqueeze(1)).flatten(1)
-            moments.add(design, residual[part], None if sample_weight is None else sample_weight[part])
-        found = moments.summed(total).solve(ridge).view(n_rules, local.shape[1], n_outputs)
+        n_chunk = max(1, _CHUNK_ELEMENTS // (n_rules * local.shape[1]))
+        for first in range(0, len(inputs), n_chunk):
+            part = slice(first, first + n_chunk)
+            design = (_normalised_firing(system, x[part])[:, :, None] * local[part, None]).reshape(
+                -1, n_rules * local.shape[1]
+            )
+            moments.add(design, residual[part], None if weight is None else weight[part])
+        found = moments.summed(total).solve(ridge).reshape(n_rules, local.shape[1], n_outputs)
         weights[:, -local.shape[1] :] += found
-    system.intercepts = weights[:, -1]
+    system.intercepts = torch.from_numpy(weights[:, -1])
     if linear:
-        system.slopes = weights[:, :-1].transpose(1, 2)
+        system.slopes = torch.from_numpy(weights[:, :-1].transpose(0, 2, 1))
+
+
+def _array(tensor: Tensor) -> Array:
+    return tensor.detach().cpu().double().numpy()
 
 
 class _NormalEquations:
     """Sums of a weighted least-squares problem, from chunks of rows."""
 
     def __init__(self, n_unknowns: int, n_outputs: int) -> None:
-        self.gram = torch.zeros(n_unknowns, n_unknowns, dtype=torch.float64)
-        self.moment = torch.zeros(n_unknowns, n_outputs, dtype=torch.float64)
-        self.weight = torch.zeros(1, dtype=torch.float64)
+        self._gram = np.zeros((n_unknowns, n_unknowns))
+        self._moment = np.zeros((n_unknowns, n_outputs))
+        self._weight = np.zeros(1)
 
-    def add(self, design: Tensor, target: Tensor, sample_weight: Tensor | None) -> None:
-        weighted = design if sample_weight is None else design * sample_weight.double().unsqueeze(1)
-        self.gram += (weighted.t() @ design).cpu()
-        self.moment += (weighted.t() @ target).cpu()
-        self.weight += float(len(design)) if sample_weight is None else float(sample_weight.sum())
+    def add(self, design: Array, target: Array, sample_weight: Array | None) -> None:
+        weighted = design if sample_weight is None else design * sample_weight[:, None]
+        self._gram += weighted.T @ design
+        self._moment += weighted.T @ target
+        self._weight += float(len(design)) if sample_weight is None else sample_weight.sum()
 
     def summed(self, total: Callable[[Tensor], Tensor] | None) -> _NormalEquations:
         """The equations of all processes together."""
-        for part in (self.gram, self.moment, self.weight) if total is not None else ():
-            total(part)  # type: ignore[misc]  # not None here
+        if total is not None:
+            for part in (self._gram, self._moment, self._weight):
+                total(torch.from_numpy(part))
         return self
 
-    def solve(self, ridge: float, free: int = 0) -> Tensor:
+    def solve(self, ridge: float, free: int = 0) -> Array:
         """Minimiser with the penalty on all but the last ``free`` unknowns."""
-        penalty = torch.full((len(self.gram),), ridge * max(float(self.weight), 1e-30), dtype=torch.float64)
+        penalty = np.full(len(self._gram), ridge * max(float(self._weight[0]), 1e-30))
         if free:
             penalty[-free:] = 0.0
-        regular = self.gram + torch.diag(penalty)
-        factor, failed = torch.linalg.cholesky_ex(regular)
-        if failed:
+        regular = self._gram + np.diag(penalty)
+        try:
+            return scipy.linalg.cho_solve(scipy.linalg.cho_factor(regular, lower=True), self._moment)
+        except np.linalg.LinAlgError:
             # Singular to the last digit, as equal columns are beside a tiny penalty: the smallest of the minimisers.
-            return torch.linalg.lstsq(regular, self.moment, driver="gelsd").solution
-        return torch.cholesky_solve(self.moment, factor)
+            return np.linalg.lstsq(regular, self._moment, rcond=None)[0]
 
 
-def _common_model(
-    x: Tensor,
-    y: Tensor,
-    ridge: float,
-    sample_weight: Tensor | None,
-    linear: bool,
-    total: Callable[[Tensor], Tensor] | None,
-) -> Tensor:
-    """One ridge regression for all rules, its intercept free; (features + 1, outputs) or (1, outputs)."""
-    ones = x.new_ones(len(x), 1).double()
-    design = torch.cat([x.double(), ones], dim=1) if linear else ones
-    moments = _NormalEquations(design.shape[1], y.shape[1])
-    moments.add(design, y.double(), sample_weight)
-    return moments.summed(total).solve(ridge, free=1).to(x.device)
-
-
-def _normalised_firing(system: T1FLS | IT2FLS, x: Tensor) -> Tensor:
+def _normalised_firing(system: T1FLS | IT2FLS, x: Tensor) -> Array:
     """Firing as shares that add up to 1 over the rules, (batch, rules)."""
     with torch.no_grad():
-        firing = sum(system.firing(x)) if isinstance(system, IT2FLS) else system.firing(x)
-        assert isinstance(firing, Tensor)
-        return firing / firing.sum(dim=1, keepdim=True)
+        firing = system.firing(x)
+        weights = _array(firing if isinstance(firing, Tensor) else torch.stack(firing).sum(dim=0))
+    return weights / weights.sum(axis=1, keepdims=True)

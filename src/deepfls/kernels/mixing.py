@@ -6,7 +6,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from deepfls.functional._compiled import BLOCK, compiled
+from deepfls.kernels.compiling import compiled, inner
+
+# Numbers in one piece of scratch: 12 kB, so that it stays in the first-level cache.
+_BLOCK_NUMBERS = 1536
 
 # Odd numbers whose bits look random (of the finalisers of murmur3 and splitmix64).
 _FACTORS = (
@@ -17,7 +20,7 @@ _FACTORS = (
 )
 
 
-@compiled
+@inner
 def _mixed(place, keys, mask, half):
     """Another number of as many bits: each of the steps, on the bits of the mask, can be undone."""
     for turn in range(4):
@@ -74,7 +77,7 @@ def put_rows(columns, shift, scale, farthest, goes, out):
     does not, is touched once. In float64: subtracting a large mean in float32 would lose the digits that matter.
     """
     n_columns, n_rows = columns.shape
-    block = max(1, BLOCK // n_columns)
+    block = max(1, _BLOCK_NUMBERS // n_columns)
     scratch = np.empty((n_columns, block), out.dtype)
     for first in range(0, n_rows, block):
         n = min(block, n_rows - first)

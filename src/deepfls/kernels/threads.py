@@ -1,0 +1,98 @@
+"""Rows divided over threads, once, at the top of a step or a prediction; BLAS held at one thread meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import torch
+
+# Multiply-adds of a part of the rows from which a thread of its own pays for its start.
+_WORK_OF_A_PART = 2_000_000
+
+
+def n_parts_of(n_rows: int, work_per_row: int) -> int:
+    """Into how many parts rows are divided: as many as torch has threads where each has enough to do."""
+    return max(1, min(torch.get_num_threads(), n_rows * work_per_row // _WORK_OF_A_PART, n_rows))
+
+
+@functools.cache
+def _pool(n_threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(n_threads, "deepfls")
+
+
+def over_parts(function: Callable[[int, int, int], Any], n_rows: int, n_parts: int) -> list[Any]:
+    """Results of ``function(part, first, end)`` for all parts, each in a thread of its own; the caller runs the first."""
+    bounds = [n_rows * part // n_parts for part in range(n_parts + 1)]
+    spans = [(part, *span) for part, span in enumerate(itertools.pairwise(bounds))]
+    others = [_pool(n_parts - 1).submit(function, *span) for span in spans[1:]]
+    try:
+        first = function(*spans[0])
+    finally:
+        wait(others)  # also after an error or Ctrl-C: no thread goes on in memory of a run that has ended
+    return [first, *(other.result() for other in others)]
+
+
+class _BlasGuard:
+    """Holds BLAS at one thread while somebody is inside; the last one out restores what the first one found."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._n_inside = 0
+        self._found: list[tuple[Any, int]] = []
+
+    @functools.cached_property
+    def _libraries(self) -> list[Any]:
+        import scipy.linalg.cython_blas  # noqa: F401  # loads the library that compiled code calls
+        from threadpoolctl import ThreadpoolController
+
+        return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._n_inside == 0:
+                self._found = [(library, library.get_num_threads()) for library in self._libraries]
+                for library, _ in self._found:
+                    library.set_num_threads(1)
+            self._n_inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if self._n_inside == 0:
+                self._restore()
+
+    def _restore(self) -> None:
+        for library, n_threads in self._found:
+            library.set_num_threads(n_threads)
+
+    def restart(self) -> None:
+        """In a forked process nobody is inside, and a lock that was held stays held."""
+        self._lock = threading.Lock()
+        if self._n_inside:
+            self._n_inside = 0
+            self._restore()
+
+
+_GUARD = _BlasGuard()
+
+if hasattr(os, "register_at_fork"):
+    # A forked process has no thread but its own.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_GUARD.restart)
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context in which BLAS has one thread; contexts may overlap in several threads."""
+    _GUARD.enter()
+    try:
+        yield
+    finally:
+        _GUARD.leave()

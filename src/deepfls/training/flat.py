@@ -1,0 +1,156 @@
+"""All parameters of a system in one vector, its gradient in a second one, and what acts on these vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deepfls.kernels import can_compile
+from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training.config import TrainConfig
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Options of Adam that the compiled update takes.
+_ADAM_OPTIONS = {"betas", "eps", "weight_decay"}
+
+
+class FlatParameters:
+    """One contiguous buffer for the parameters of a system, which become views of it, and one for the gradient.
+
+    Trainable parameters come first, so that everything that changes them acts on the beginning of both buffers.
+
+    Attributes
+    ----------
+    values, gradient : Tensor, shape (parameters,)
+    free : Parameter, shape (trainable parameters,)
+        The beginning of ``values``, with the beginning of ``gradient`` as its gradient: what an optimiser is given.
+    offsets : dict of str to int
+        Where each named parameter begins.
+    """
+
+    def __init__(self, system: T1FLS | IT2FLS) -> None:
+        named = sorted(system.named_parameters(), key=lambda item: not item[1].requires_grad)
+        self._parameters = [parameter for _, parameter in named]
+        self.values = torch.cat([p.detach().reshape(-1) for p in self._parameters])
+        self.gradient = torch.zeros_like(self.values)
+        self.offsets: dict[str, int] = {}
+        place = n_free = 0
+        for name, parameter in named:
+            end = place + parameter.numel()
+            self.offsets[name] = place
+            parameter.data = self.values[place:end].view_as(parameter)
+            if parameter.requires_grad:
+                parameter.grad = self.gradient[place:end].view_as(parameter)
+                n_free = end
+            place = end
+        self.free = nn.Parameter(self.values[:n_free])
+        self.free.grad = self.gradient[:n_free]
+
+    def release(self) -> None:
+        """Give every parameter memory of its own again, and no gradient."""
+        for parameter in self._parameters:
+            parameter.data = parameter.data.clone()
+            parameter.grad = None
+
+    def put(self, values: Tensor) -> None:
+        """Replace the trainable parameters by a vector."""
+        with torch.no_grad():
+            self.free.copy_(values)
+
+    def copy(self) -> Tensor:
+        """The trainable parameters as a vector of their own."""
+        return self.free.detach().clone()
+
+
+class SlopeDecay:
+    """Moves the slopes of the consequents towards their mean over the rules.
+
+    The data tell little about the slopes of a rule that fires for few rows. Pulled towards zero they would flatten the
+    system; pulled towards each other they keep the trend that all rows support.
+    """
+
+    def __init__(self, system: T1FLS | IT2FLS, flat: FlatParameters) -> None:
+        slopes = system.consequents.raw_slopes
+        self._slopes = slopes if slopes is not None and slopes.requires_grad else None
+        self._kernel: Any = None
+        if self._slopes is not None and can_compile(flat.values):
+            from deepfls.kernels.updates import decay_towards_mean  # here: Numba is slow to import
+
+            n_rules = system.n_rules
+            place = flat.offsets["consequents.raw_slopes"]
+            self._kernel = decay_towards_mean
+            self._arguments = (flat.values.numpy(), place, n_rules, self._slopes.numel() // n_rules)
+
+    def __call__(self, share: float) -> None:
+        """Move the slopes by ``share`` of the way."""
+        if self._kernel is not None:
+            self._kernel(*self._arguments, share)
+        elif self._slopes is not None:
+            with torch.no_grad():
+                self._slopes.lerp_(self._slopes.mean(dim=0, keepdim=True), share)
+
+
+class TorchOptimizer:
+    """Any optimiser of torch on the flat vector."""
+
+    def __init__(self, config: TrainConfig, flat: FlatParameters) -> None:
+        self._optimizer = config.build_optimizer([flat.free])
+
+    def update(self, rate: float) -> None:
+        """Take a step along the gradient, at a rate."""
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate
+        self._optimizer.step()
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        """Plain values and tensors to go on from."""
+        entries = self._optimizer.state_dict()["state"].get(0, {})
+        tensors = {name: value.detach() for name, value in entries.items() if isinstance(value, Tensor)}
+        return {name: value for name, value in entries.items() if name not in tensors}, tensors
+
+    def load(self, plain: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go on from :meth:`state`."""
+        entries = {**plain, **tensors}
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": {0: entries} if entries else {}, "param_groups": groups})
+
+
+class CompiledAdam:
+    """Adam in one compiled call: for a thousand parameters torch's takes ten times as long around its arithmetic."""
+
+    def __init__(self, config: TrainConfig, flat: FlatParameters) -> None:
+        from deepfls.kernels.updates import adam_update  # here: Numba is slow to import
+
+        self._kernel = adam_update
+        self._theta, self._gradient = flat.free.detach().numpy(), flat.gradient[: flat.free.numel()].numpy()
+        self._means, self._squares = np.zeros_like(self._theta), np.zeros_like(self._theta)
+        self._n_steps = 0
+        options = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, **config.optimizer_options}
+        self._options = (*map(float, options["betas"]), float(options["eps"]), float(options["weight_decay"]))
+
+    @staticmethod
+    def serves(config: TrainConfig, flat: FlatParameters) -> bool:
+        """True if the settings ask for Adam with no other options than the compiled update takes."""
+        is_adam = config.optimizer_class() is torch.optim.Adam
+        return is_adam and set(config.optimizer_options) <= _ADAM_OPTIONS and can_compile(flat.values)
+
+    def update(self, rate: float) -> None:
+        self._n_steps += 1
+        self._kernel(self._theta, self._gradient, self._means, self._squares, self._n_steps, rate, *self._options)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
+        vectors = {"exp_avg": torch.from_numpy(self._means), "exp_avg_sq": torch.from_numpy(self._squares)}
+        return {"step": self._n_steps}, vectors
+
+    def load(self, plain: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        self._n_steps = int(plain["step"])
+        self._means[:], self._squares[:] = tensors["exp_avg"].numpy(), tensors["exp_avg_sq"].numpy()
+
+
+def optimizer_for(config: TrainConfig, flat: FlatParameters) -> TorchOptimizer | CompiledAdam:
+    """The optimiser of the settings, by its compiled update where there is one."""
+    return CompiledAdam(config, flat) if CompiledAdam.serves(config, flat) else TorchOptimizer(config, flat)

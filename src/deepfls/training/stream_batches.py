@@ -1,0 +1,201 @@
+"""Batches from a table on disk: row groups are read, decoded and mixed in the background while the system trains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deepfls.data.parquet import quoted_file
+from deepfls.data.scaling import FARTHEST, Scaling
+from deepfls.data.sources import ParquetSource, SourceRows
+from deepfls.data.tables import TableError
+from deepfls.data.windows import Window, plan_epoch, ranked
+from deepfls.training.batches import Batch, Rows
+from deepfls.training.distributed import Group
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class Preparation(NamedTuple):
+    """From samples in the units of the data to rows of tensors.
+
+    Attributes
+    ----------
+    x_scaling, y_scaling : Scaling
+    classes : ndarray or None
+        The classes, sorted; targets become their places.
+    mean_weight : float or None
+        None without weights.
+    device, dtype
+    """
+
+    x_scaling: Scaling
+    y_scaling: Scaling
+    classes: Array | None
+    mean_weight: float | None
+    device: torch.device
+    dtype: torch.dtype
+
+    @property
+    def n_columns(self) -> int:
+        return len(self.x_scaling.shift) + len(self.y_scaling.shift) + (self.mean_weight is not None)
+
+    def put(self, part: SourceRows, goes: Array, packed: Array) -> None:
+        """Inputs, targets and weights in scaled units, side by side, row i at packed[goes[i]]."""
+        from deepfls.kernels import mixing  # here: Numba is slow to import
+
+        columns, n_features = part.columns, part.n_features
+        if self.classes is not None:
+            places = np.searchsorted(self.classes, part.y)[None].astype(columns.dtype)
+            columns = np.concatenate([columns[:n_features], places, columns[n_features:]])
+        ends = [] if self.mean_weight is None else [self.mean_weight]
+        shift = np.concatenate([self.x_scaling.shift, self.y_scaling.shift, np.zeros(len(ends))])
+        scale = np.concatenate([self.x_scaling.scale, self.y_scaling.scale, ends])
+        mixing.put_rows(columns, shift, scale, FARTHEST, goes, packed)
+
+    def empty(self, n_rows: int) -> Array:
+        """Room for packed rows."""
+        return np.empty((n_rows, self.n_columns), dtype=np.float32 if self.dtype == torch.float32 else np.float64)
+
+    def rows(self, packed: Tensor) -> Rows:
+        return Rows(packed.contiguous(), len(self.x_scaling.shift), len(self.y_scaling.shift))
+
+
+class _Loaded(NamedTuple):
+    """The rows of a window that this process has, in their order, and the places they have in the whole window."""
+
+    packed: Tensor
+    places: Array
+
+
+class StreamBatches:
+    """The batches of a source, of which this process reads its share; close it, or use it as a context manager.
+
+    Parameters
+    ----------
+    source : ParquetSource
+        Without rows that are held out.
+    counts : ndarray of int, shape (row groups,)
+        Rows that each row group gives.
+    preparation : Preparation
+    batch_size : int
+        Rows of a step, of all processes together.
+    group : Group
+    n_epochs : int
+        Epochs that will be asked for at most: nothing is read for one after the last.
+    """
+
+    def __init__(
+        self,
+        source: ParquetSource,
+        counts: Array,
+        preparation: Preparation,
+        batch_size: int,
+        group: Group,
+        n_epochs: int,
+    ) -> None:
+        self.n_rows = int(counts.sum())
+        self._size = min(batch_size, self.n_rows)
+        self.n_steps = -(-self.n_rows // self._size)
+        self._source = source
+        self._counts = counts
+        self._prepared = preparation
+        self._group = group
+        self._epochs_left = n_epochs
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="deepfls-reader")
+        self._ahead: tuple[Any, Future[_Loaded]] | None = None
+        self._closed = False
+
+    def __enter__(self) -> StreamBatches:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._closed = True
+        self._ahead = None
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def read_ahead(self, generator: torch.Generator) -> None:
+        """Begin to read the first window of the epoch that will be drawn from the generator; a copy of it looks ahead."""
+        if self._epochs_left > 0:
+            peek = torch.Generator()
+            peek.set_state(generator.get_state())
+            self._begin(self._plan(_draw(peek))[0])
+
+    def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
+        self._epochs_left -= 1
+        seed = _draw(generator)
+        windows = self._plan(seed)
+        firsts = np.array([window.first for window in windows])
+        at = first_step * self._size
+        start = int(np.searchsorted(firsts, at, side="right")) - 1 if at < self.n_rows else len(windows)
+        tail: list[Tensor] = []
+        for number in range(start, len(windows)):
+            loaded = self._take(windows[number])
+            if number + 1 < len(windows):
+                self._begin(windows[number + 1])
+            else:
+                self.read_ahead(generator)  # the next epoch begins where the generator is now
+            first, end = windows[number].first, windows[number].first + windows[number].n_rows
+            while at < end:
+                stop = min((at // self._size + 1) * self._size, self.n_rows)
+                low, high = np.searchsorted(loaded.places, [at - first, stop - first])
+                part = loaded.packed[low:high]
+                if stop > end:
+                    tail.append(part.clone())  # not a view, which would keep the whole window
+                    at = end
+                    continue
+                joined = torch.cat([*tail, part]) if tail else part
+                begin = stop - self._size if stop % self._size == 0 else stop - stop % self._size
+                tail, at = [], stop
+                yield Batch.of(self._prepared.rows(joined), stop - begin)
+            del loaded
+
+    def _plan(self, seed: int) -> list[Window]:
+        # At least as many row groups as processes, or some would have nothing to do; two, so that something is mixed.
+        return plan_epoch(seed, self._counts, self._source.buffer_rows, max(2, self._group.size))
+
+    def _begin(self, window: Window) -> None:
+        self._ahead = (window.seed, self._pool.submit(self._load, window))
+
+    def _take(self, window: Window) -> _Loaded:
+        if self._ahead is None or self._ahead[0] != window.seed:
+            self._begin(window)
+        assert self._ahead is not None
+        loaded = self._ahead[1].result()
+        self._ahead = None
+        return loaded
+
+    def _load(self, window: Window) -> _Loaded:
+        """Read this process's row groups of a window into one tensor, every row at its place in the order."""
+        mine = window.owners(self._group.size) == self._group.rank
+        goes = window.places(mine)
+        placed = np.arange(len(goes))
+        if self._group.size > 1:
+            placed, goes = ranked(goes, window.n_rows)
+        packed = self._prepared.empty(len(goes))
+        first = 0
+        for k in np.flatnonzero(mine):
+            if self._closed:
+                break  # nobody waits for this window any more
+            part = self._source.read(int(window.groups[k]), classes=self._prepared.classes is not None)
+            if len(part.rows) != window.sizes[k]:
+                group = self._source.files.groups[int(window.groups[k])]
+                place = f"Row group {group.group} of {quoted_file(self._source.files.files[group.file])}"
+                raise TableError(f"{place} must keep its {window.sizes[k]:,} rows while in use, got {len(part.rows):,}.")
+            self._prepared.put(part, goes[first : first + len(part.rows)], packed)
+            first += len(part.rows)
+        return _Loaded(torch.from_numpy(packed).to(self._prepared.device), placed)
+
+
+def _draw(generator: torch.Generator) -> int:
+    return int(torch.randint(2**62, (), generator=generator))

@@ -1,0 +1,130 @@
+"""Parameters in one vector: views, frozen ones, optimisers, decay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from deepfls.kernels import kernels_off
+from deepfls.training.batches import Rows
+from deepfls.training.config import TrainConfig
+from deepfls.training.flat import CompiledAdam, FlatParameters, SlopeDecay, TorchOptimizer, optimizer_for
+from loop_cases import copies, new_system, run, wave
+
+
+def test_parameters_are_views_of_the_vector() -> None:
+    system = new_system("it2")
+    before = copies(system)
+    flat = FlatParameters(system)
+    assert all(torch.equal(a, b) for a, b in zip(copies(system), before, strict=True))
+    flat.values += 1.0
+    for parameter, old in zip(system.parameters(), before, strict=True):
+        torch.testing.assert_close(parameter.detach(), old + 1.0)
+    flat.release()
+    flat.values.zero_()
+    assert all(bool(p.abs().sum() > 0) for p in system.parameters())
+
+
+def test_gradients_of_autograd_land_in_the_vector() -> None:
+    system = new_system()
+    flat = FlatParameters(system)
+    system(wave().x).sum().backward()
+    expected = torch.cat([p.grad.reshape(-1) for p in system.parameters()])
+    assert torch.equal(flat.gradient, expected)
+    assert flat.gradient.abs().sum() > 0
+
+
+def test_frozen_parameters_lie_behind_those_that_train() -> None:
+    system = new_system()
+    system.antecedents.raw_centers.requires_grad_(False)
+    flat = FlatParameters(system)
+    assert flat.free.numel() == flat.values.numel() - system.centers.numel()
+    assert flat.offsets["antecedents.raw_centers"] == flat.free.numel()
+
+
+@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, {"eps": 1e-3}])
+def test_compiled_adam_takes_the_steps_of_torch(options: dict[str, Any]) -> None:
+    found = []
+    for optimizer in (CompiledAdam, TorchOptimizer):
+        system = new_system("it2").double()
+        flat = FlatParameters(system)
+        stepped = optimizer(TrainConfig(optimizer_options=options), flat)
+        for step in range(5):
+            flat.gradient[:] = torch.cos(flat.values + step)
+            stepped.update(0.1 / (step + 1))
+        found.append(flat.values)
+    torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"optimizer": "adamw"},
+        {"optimizer": "sgd"},
+        {"optimizer_options": {"amsgrad": True}},
+        {"optimizer": torch.optim.RMSprop},
+    ],
+)
+def test_other_optimisers_are_left_to_torch(settings: dict[str, Any]) -> None:
+    assert isinstance(optimizer_for(TrainConfig(**settings), FlatParameters(new_system())), TorchOptimizer)
+
+
+def test_switch_leaves_adam_and_decay_to_torch() -> None:
+    results = []
+    for off in (False, True):
+        system = new_system().double()
+        flat = FlatParameters(system)
+        if off:
+            with kernels_off():
+                assert isinstance(optimizer_for(TrainConfig(), flat), TorchOptimizer)
+                SlopeDecay(system, flat)(0.3)
+        else:
+            SlopeDecay(system, flat)(0.3)
+        results.append(system.slopes.detach().clone())
+    torch.testing.assert_close(*results, rtol=1e-13, atol=1e-15)
+
+
+@pytest.mark.parametrize("optimizer", [CompiledAdam, TorchOptimizer])
+def test_optimiser_goes_on_from_its_state(optimizer: type) -> None:
+    ends = []
+    for interrupted in (False, True):
+        flat = FlatParameters(new_system())
+        stepped = optimizer(TrainConfig(), flat)
+        for step in range(6):
+            flat.gradient[:] = torch.cos(flat.values + step)
+            stepped.update(0.1)
+            if interrupted:
+                plain, tensors = stepped.state()
+                copied = {name: value.clone() for name, value in tensors.items()}
+                stepped = optimizer(TrainConfig(), flat)
+                stepped.load(dict(plain), copied)
+        ends.append(flat.values)
+    assert torch.equal(*ends)
+
+
+@pytest.mark.parametrize(
+    "name", sorted({"adagrad", "adamax", "nadam", "radam", "rprop", "rmsprop", "asgd", "adadelta", "adamw", "sgd"})
+)
+def test_any_optimiser_of_torch_lowers_the_loss(name: str) -> None:
+    history = run(new_system(), optimizer=name, epochs=6, learning_rate=0.05).history
+    assert history[-1]["loss"] < history[0]["loss"]
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+def test_training_with_kernels_off_learns_the_same(kind: str) -> None:
+    with_kernels, plain = new_system(kind).double(), new_system(kind).double()
+    wide = Rows.of(wave().x.double(), wave().target.double())
+    run(with_kernels, wide, weight_decay=0.1)
+    with kernels_off():
+        run(plain, wide, weight_decay=0.1)
+    for one, other in zip(with_kernels.parameters(), plain.parameters(), strict=True):
+        np.testing.assert_allclose(one.detach(), other.detach(), rtol=1e-7, atol=1e-9)
+
+
+def test_second_fit_on_the_same_system_goes_on() -> None:
+    system = new_system()
+    first = run(system, epochs=5).history[-1]["loss"]
+    assert run(system, epochs=5).history[-1]["loss"] < first
