@@ -6,7 +6,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-embedded lint format figures browser clean
+# Benchmarks without data or a network, each of less than a minute.
+BENCHMARKS := steps operations limit fkm prediction threads memory karnik_mendel c_accuracy robustness
+
+.PHONY: demo test test-embedded bench lint format figures browser clean
 
 # torch first and by itself: with the exact pin pip can take a build without CUDA, and nothing after it asks for another.
 .venv/installed: pyproject.toml constraints.txt Makefile
@@ -27,6 +30,9 @@ test-embedded: .venv/installed
 	sh benchmarks/cortex_m/install.sh
 	$(BIN)/python -m pytest -rs tests/export/test_embedded.py
 	if command -v qemu-system-arm >/dev/null; then $(BIN)/python benchmarks/embedded.py; fi
+
+bench: .venv/installed
+	for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py --quick || exit 1; done
 
 lint: .venv/installed
 	$(BIN)/ruff check .
@@ -52,6 +58,6 @@ browser:
 	echo "No chromium, and no root with apt-get to install it: the tests of the report's page will be skipped."
 
 clean:
-	rm -rf .venv build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +

@@ -1,29 +1,28 @@
 """How far is exported C in float from the float64 of Python? Random and trained systems, within and beyond their data.
 
-``python benchmarks/c_accuracy.py --markdown RESULTS.md``
+    python benchmarks/c_accuracy.py [--quick] [--markdown FILE]
 
 Errors are relative to the output, or to its spread where it is near zero; and to the spread alone, raw and beyond half a
-unit of the output in float32, which no function that returns a float can avoid. Crisp outputs and both ends count. Needs
-gcc.
+unit of the output in float32, which no function that returns a float can avoid. Crisp outputs and both ends are compared.
+gcc must be installed.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "tests"))  # the systems of the tests
+from _report import markdown_table, option_parser, positive, write_results
+from deepfls import FLSRegressor
+from deepfls.export.c import c_header
+from deepfls.inspection.plain import PlainSystem
 
-from deepfls import FLSRegressor  # noqa: E402
-from deepfls.cli.sections import hardware, markdown_table, write_section  # noqa: E402
-from deepfls.export.c import c_header  # noqa: E402
-from deepfls.inspection.plain import PlainSystem  # noqa: E402
-from export_cases import compiled, inputs_of, random_plain_system, reference, run_c  # noqa: E402  # after the path
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from export_cases import compiled, inputs_of, random_plain_system, reference, run_c
 
 # Width of the box of inputs in ranges of the data; 6 standard deviations of the centers in random systems.
 WIDTHS = (1.0, 1.5, 3.0, 10.0, 100.0, 1000.0)
@@ -82,41 +81,40 @@ def errors_of(plain: PlainSystem, seed: int, rows: int) -> list[np.ndarray]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--systems", type=int, default=120)
-    parser.add_argument("--trained", type=int, default=24)
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--markdown", type=Path)
-    arguments = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "markdown")
+    parser.add_argument("--systems", type=positive, default=120, help="random systems; 120 by default")
+    parser.add_argument("--trained", type=positive, default=24, help="trained systems; 24 by default")
+    parser.add_argument("--rows", type=positive, default=10_000, help="inputs of each; 10,000 by default")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the systems: a first look, no result")
+    given = parser.parse_args(arguments)
+    share = 10 if given.quick else 1
+    n_random, n_trained = -(-given.systems // share), -(-given.trained // share)
     lines = []
-    for what, count, system in (
-        ("random", arguments.systems, random_system),
-        ("trained", arguments.trained, trained_system),
-    ):
-        by_width = zip(*(errors_of(system(seed), seed, arguments.rows) for seed in range(count)), strict=True)
+    for what, count, system in (("random", n_random, random_system), ("trained", n_trained, trained_system)):
+        by_width = zip(*(errors_of(system(seed), seed, given.rows) for seed in range(count)), strict=True)
         for width, parts in zip(WIDTHS, by_width, strict=True):
             largest = np.array([part.max(axis=1) for part in parts])
-            share = np.mean([(part[0] > 1e-5).mean() for part in parts])
+            over_share = np.mean([(part[0] > 1e-5).mean() for part in parts])
             cells = [f"{np.median(largest[:, 0]):.1e}", *(f"{value:.1e}" for value in largest.max(axis=0))]
             over = [str(int((largest[:, column] > 1e-5).sum())) for column in (0, 1, 2)]
-            lines.append([what, f"{width:g}", *cells, f"{100 * share:.4f}", " / ".join(over)])
+            lines.append([what, f"{width:g}", *cells, f"{100 * over_share:.4f}", " / ".join(over)])
     head = ["systems", "box / range", "median of the systems' largest", "largest", "by spread alone"]
     head += ["the same beyond rounding of the output", "% of rows over 1e-5", "systems over 1e-5"]
     text = markdown_table(head, lines)
     print(text)
-    if arguments.markdown:
+    if given.markdown:
         intro = (
-            "## Accuracy of exported C\n\nWritten by `python benchmarks/c_accuracy.py --markdown RESULTS.md`: "
-            f"{arguments.systems} random systems of every kind and {arguments.trained} trained ones, {arguments.rows:,} "
-            "inputs each, uniform over a box as wide as the data or wider; C in float32 against Python in float64; the "
-            "worst of crisp output and both ends. Median and largest are relative to the output, or to its spread over the "
-            "rows where it is near zero. By spread alone, systems with outputs far from zero are held to less than float32 "
-            "resolves there, so the next column takes off half a unit of the output in float32; outputs constant to "
-            "float32 are left out there. The last column counts systems by the three errors."
+            f"{n_random} random systems of every kind and {n_trained} trained ones, {given.rows:,} inputs each, uniform "
+            "over a box as wide as the data or wider; C in float32 against Python in float64; the worst of crisp output "
+            "and both ends. Median and largest are relative to the output, or to its spread over the rows where it is near "
+            "zero. By spread alone, systems with outputs far from zero are held to less than float32 resolves there, so "
+            "the next column takes off half a unit of the output in float32; outputs constant to float32 are left out "
+            "there. The last column counts systems by the three errors."
         )
-        write_section(arguments.markdown, "c-accuracy", f"{intro}\n\n{text}\n\n{hardware()}")
+        write_results(given.markdown, "c-accuracy", "Accuracy of exported C", "c_accuracy.py", intro, text)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

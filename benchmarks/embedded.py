@@ -1,33 +1,34 @@
 """What does an exported system cost on a microcontroller? Flash, stack and instructions on an emulated Cortex-M.
 
-``python benchmarks/embedded.py --markdown RESULTS.md``
+    python benchmarks/embedded.py [--rows N] [--markdown FILE]
 
 Compiles exported headers with Debian's gcc-arm-none-eabi and runs them in qemu-system-arm, which counts instructions: with
 ``-icount shift=0`` one instruction takes one nanosecond of the time that the SysTick timer measures. Cycles of a real part
-differ: loads, divisions and flash waits take more than one. Packages: gcc-arm-none-eabi libnewlib-arm-none-eabi
-qemu-system-arm.
+differ: loads, divisions and flash waits take more than one.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from _report import markdown_table, option_parser, positive, write_results
 from deepfls import FLSRegressor
-from deepfls.cli.sections import markdown_table, write_section
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.inspection.plain import PlainSystem
 
 SOURCES = Path(__file__).parent / "cortex_m"
 TOOLS = ("arm-none-eabi-gcc", "arm-none-eabi-size", "qemu-system-arm")
+PACKAGES = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 # Emulated boards, and the flags of their core. Both run at 25 MHz: a tick of the timer is 40 instructions.
 CORES = {
     "Cortex-M4": ("mps2-an386", "-mcpu=cortex-m4 -mthumb -mfloat-abi=hard -mfpu=fpv4-sp-d16"),
@@ -43,8 +44,8 @@ INSTRUCTIONS_PER_TICK, REPEATS = 40, 50
 TYPES = {"float": ("float", np.float32), "q15": ("int16_t", np.int16), "q31": ("int32_t", np.int32)}
 
 
-class Run(NamedTuple):
-    """What an emulated core gave and needed: outputs (rows, outputs), bytes, instructions of one prediction."""
+class EmulatedRun(NamedTuple):
+    """Outputs (rows, outputs) of an emulated core, bytes of flash and stack, and instructions of one prediction."""
 
     y: Any
     y_left: Any
@@ -70,8 +71,8 @@ def _run(*command: object, timeout: float = 300) -> str:
 
 def emulate(
     header: str, x: Any, n_outputs: int, *, number: str = "float", core: str = "Cortex-M4", level: str = "-O2"
-) -> Run:
-    """Compile a header with prefix ``plant`` for a core, and run it on the rows x as the header takes them."""
+) -> EmulatedRun:
+    """Compile a header with prefix ``plant`` for a core, and run it on the rows x in the number type of the header."""
     machine, flags = CORES[core]
     scalar, dtype = TYPES[number]
     values = np.ascontiguousarray(x, dtype=dtype)
@@ -111,7 +112,7 @@ def emulate(
     y, y_left, y_right = np.moveaxis(outputs.astype(kind), 2, 0)
     # text holds code and constants; data and bss, which would be RAM, must be empty.
     assert sizes[1:3] == ["0", "0"], f"the header has static RAM: {sizes}"
-    return Run(y, y_left, y_right, int(sizes[0]), int(lines[-1][0]), instructions)
+    return EmulatedRun(y, y_left, y_right, int(sizes[0]), int(lines[-1][0]), instructions)
 
 
 def trained(kind: str, n_rules: int = 5) -> PlainSystem:
@@ -122,14 +123,13 @@ def trained(kind: str, n_rules: int = 5) -> PlainSystem:
     return PlainSystem.of(FLSRegressor(kind=kind, n_rules=n_rules, epochs=30, random_state=0, device="cpu").fit(x, y))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=200)
-    parser.add_argument("--markdown", type=Path)
-    arguments = parser.parse_args()
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "markdown")
+    parser.add_argument("--rows", type=positive, default=200, help="inputs of each system; 200 by default")
+    given = parser.parse_args(arguments)
     if missing_tools():
-        packages = "gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
-        raise SystemExit(f"{', '.join(missing_tools())} must be installed: apt-get install {packages}")
+        print(f"{', '.join(missing_tools())} must be installed: apt-get install {PACKAGES}", file=sys.stderr)
+        return 1
     head = ["core", "number", "exp", "system", "flash B", "tables B", "stack B", "instructions", "most", "× T1"]
     lines = []
     for core, number, exp in CASES:
@@ -138,7 +138,7 @@ def main() -> None:
             plain = trained(kind)
             header = c_header(plain, prefix="plant", number=number, exp=exp)
             assert plain.input_range is not None
-            x = np.random.default_rng(1).uniform(*plain.input_range, (arguments.rows, plain.n_features))
+            x = np.random.default_rng(1).uniform(*plain.input_range, (given.rows, plain.n_features))
             x = x if number == "float" else FixedPoint.of(plain, number).quantized(x)
             run = emulate(header.text, x, plain.n_outputs, number=number, core=core)
             mean = float(run.instructions.mean())
@@ -148,19 +148,18 @@ def main() -> None:
             lines.append([core, number, exp if number == "float" else "-", system, *cells, f"{mean / base:.2f}"])
     text = markdown_table(head, lines)
     print(text)
-    if arguments.markdown:
-        gcc = _run("arm-none-eabi-gcc", "--version").splitlines()[0]
-        qemu = _run("qemu-system-arm", "--version").splitlines()[0]
+    if given.markdown:
+        versions = "; ".join(_run(tool, "--version").splitlines()[0] for tool in ("arm-none-eabi-gcc", "qemu-system-arm"))
         intro = (
-            "## On a microcontroller\n\nWritten by `python benchmarks/embedded.py --markdown RESULTS.md`: systems of 4 "
-            "inputs, 5 rules and 1 output, exported to C, compiled with -O2 and run on an emulated core. Flash is code and "
-            "tables of `predict` and `predict_interval` together, without libm (expf) and libgcc (64-bit division); there "
-            "is no static RAM; stack is the deepest of a prediction, found by painting it. Instructions of one `predict`, "
-            f"all calls included, mean and most over {arguments.rows} inputs from the range of the training data; a loop "
-            "around an empty call is taken off."
+            "Systems of 4 inputs, 5 rules and 1 output, exported to C, compiled with -O2 and run on an emulated core. "
+            "Flash is code and tables of `predict` and `predict_interval` together, without libm (expf) and libgcc (64-bit "
+            "division); there is no static RAM; stack is the deepest of a prediction, found by painting it. Instructions "
+            f"of one `predict`, all calls included, mean and most over {given.rows} inputs from the range of the training "
+            "data; a loop around an empty call is taken off."
         )
-        write_section(arguments.markdown, "embedded", f"{intro}\n\n{text}\n\n{gcc}; {qemu}.")
+        write_results(given.markdown, "embedded", "On a microcontroller", "embedded.py", intro, text, foot=f"{versions}.")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,33 +1,35 @@
 """How large is the explorer's page, when is it ready, and how soon does it answer a slider?
 
-``python benchmarks/explorer.py [--out RESULTS.md]`` writes pages of three sizes, opens each in headless Chromium, and
-measures in the browser: from the start of the navigation to the first frame with everything drawn, and from the event of a
-slider to the frame that shows its effect, the surface included. Other work on the machine shows in the medians more than in
-the fastest runs, so the table has both.
+    python benchmarks/explorer.py [--repeats N] [--markdown FILE]
+
+Writes pages of three sizes, opens each in headless Chromium, and measures in the browser: from the start of the navigation
+to the first complete frame, and from the event of a slider to the frame that shows its effect, the surface included. Other
+work on the machine slows the medians more than the fastest runs, so the table has both.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 import statistics
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from _report import markdown_table, option_parser, positive, write_results
+from _timing import threads
 from deepfls import FLSRegressor
-from deepfls.cli.sections import hardware, markdown_table, write_section
 
 SIZES = ((4, 10, 1), (50, 30, 2), (1000, 30, 1))
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 FRAME = "() => new Promise(r => requestAnimationFrame(() => setTimeout(() => r(performance.now()))))"
-# After the next frame everything the event caused is drawn, the surface included, which is computed in that frame.
+# After the next frame the effects of the event are drawn, the surface included, which is computed in that frame.
 SLIDE = """() => new Promise(resolve => {
   const slider = document.querySelector('#inputs input[type=range]');
   slider.value = (Number(slider.value) + 137) % 1000;
@@ -63,36 +65,37 @@ def measure(browser: Any, path: Path, repeats: int) -> tuple[list[float], list[f
     return ready, drawn
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", type=Path, help="Markdown file to write the table to")
-    arguments = parser.parse_args()
-    torch.set_num_threads(1)
-    from playwright.sync_api import sync_playwright
-
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "markdown")
+    parser.add_argument("--repeats", type=positive, default=5, help="runs of each page; 5 by default")
+    given = parser.parse_args(arguments)
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        raise SystemExit("There is no chromium on this machine: make browser.")
-    rows = []
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
+        print("There is no chromium on this machine: make browser.", file=sys.stderr)
+        return 1
+    from playwright.sync_api import sync_playwright
+
+    lines = []
+    with tempfile.TemporaryDirectory() as folder, threads(1), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         for n_features, n_rules, n_outputs in SIZES:
             path = make_page(Path(folder), n_features, n_rules, n_outputs)
-            runs = measure(browser, path, arguments.repeats)
+            runs = measure(browser, path, given.repeats)
             size = f"{path.stat().st_size / 1e6:.2f}"
             times = [f"{value:.0f}" for times in runs for value in (min(times), statistics.median(times))]
-            rows.append([f"{n_features:,}", str(n_rules), str(n_outputs), size, *times])
+            lines.append([f"{n_features:,}", str(n_rules), str(n_outputs), size, *times])
         version = browser.version
         browser.close()
     head = ["inputs", "rules", "outputs", "MB", "ready, ms: fastest", "median", "slider, ms: fastest", "median"]
-    table = markdown_table(head, rows)
+    table = markdown_table(head, lines)
     print(table)
-    if arguments.out is not None:
-        load = f"load average of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores (other work ran beside)"
-        foot = f"`python benchmarks/explorer.py`; Chromium {version} without a GPU; {load}; {hardware()}"
-        write_section(arguments.out, "explorer", f"## The explorer's page in a browser\n\n{table}\n\n{foot}")
+    if given.markdown:
+        load = f"Load average of the machine {os.getloadavg()[0]:.1f}."
+        intro = f"Chromium {version} without a GPU."
+        title = "The explorer's page in a browser"
+        write_results(given.markdown, "explorer", title, "explorer.py", intro, table, foot=load)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

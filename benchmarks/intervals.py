@@ -1,43 +1,36 @@
-"""Do prediction intervals hold what they promise, and how narrow are they? Coverage, width and score on seven sets.
+"""Do prediction intervals have their nominal coverage, and how narrow are they? Coverage, width and score on seven sets.
 
-``python benchmarks/intervals.py --data-dir DIR --splits 10 --cells intervals.json --markdown RESULTS.md``
+    python benchmarks/intervals.py --data-dir DIR --splits 10 --cells intervals.json --markdown RESULTS.md
 
-Every split trains on a random 70 % of the rows (``default_rng(seed).permutation``) and measures on the others. The fuzzy
-systems have 30 rules and otherwise default settings and are fitted once, for 90 %: the other coverages come from the same
-calibration, except where that has too few rows to promise one, which then gets a fit of its own. Boosted quantiles are
-scikit-learn's with its defaults, a pair for every coverage, calibrated (CQR) on as many held-out rows as ours. Finished
-cells are kept in the file of ``--cells``, so another run goes on from there. One thread each; --workers runs several.
+Every split trains on a random 70 % of the rows and measures on the others. The fuzzy systems have 30 rules and otherwise
+default settings and are fitted once, for 90 %: the other coverages come from the same calibration, or from a fit of their
+own where it has too few rows for them. Boosted quantiles are scikit-learn's with its defaults, a pair for every coverage,
+calibrated (CQR) on as many held-out rows as ours. The file of ``--cells`` keeps finished cells, and another run measures
+only the missing ones. One thread each; --workers runs several.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import torch
-from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
+from _protocol import N_TARGETS, Array, random_split, read_table
+from _report import markdown_table, names_among, new_file, option_parser, positive, write_json, write_results
 from deepfls import FLSRegressor, metrics
-from deepfls._files import write_whole
-from deepfls.cli.sections import hardware, markdown_table, write_section
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
-from deepfls.estimators.intervals import learned_ends
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 N_RULES = 30
 NOMINAL = (0.9, 0.95, 0.99)
-# Targets of each set, its last columns; `year` of gas_turbine is for splitting, not an input.
-TARGETS = {"ccpp": 1, "boston": 1, "enb": 2, "kin8nm": 1, "naval": 2, "california": 1, "gas_turbine": 2}
 MODELS = ("it2", "crisp", "t1", "boosted")
 NAMES = {"it2": "IT2, CQR", "raw": "IT2, not calibrated", "t1": "T1, split", "boosted": "boosted quantiles, CQR"}
 # PICP and PINAW of the paper's group for 90, 95 and 99 %, mean of 10 splits: its IT2 systems, and these with CQR.
@@ -51,15 +44,6 @@ PUBLISHED = {
 }
 
 
-def read_set(name: str, folder: Path) -> tuple[Array, Array]:
-    """Inputs and targets, the targets in z-units (n - 1) of the whole set as in the paper."""
-    places = (folder / f"{name}.csv", folder / "extra" / f"{name}.csv.gz", folder / f"{name}.csv.gz")
-    table = pd.read_csv(next(place for place in places if place.exists())).drop(columns="year", errors="ignore")
-    values = table.to_numpy(dtype=float)
-    x, y = values[:, : -TARGETS[name]], values[:, -TARGETS[name] :]
-    return x, (y - y.mean(axis=0)) / y.std(axis=0, ddof=1)
-
-
 def measured(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
     return {
         "picp": metrics.picp(y, lower, upper),
@@ -69,17 +53,20 @@ def measured(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str,
 
 
 def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
-    """Error and intervals of one of our models; the interval-free one gives its error alone."""
+    """Error and intervals of one of our models; the model without intervals has only an error."""
     options: dict[str, Any] = {"kind": "t1" if model == "t1" else "it2", "n_rules": N_RULES, "random_state": seed}
     if model != "crisp":
         options |= {"coverage": NOMINAL[0], "calibration": "split" if model == "t1" else "cqr"}
     fitted = FLSRegressor(**options).fit(x, y)
-    cell: dict[str, Any] = {"rmse": metrics.rmse(y_test, fitted.predict(x_test))}
+    errors = fitted.predict(x_test).reshape(y_test.shape) - y_test
+    cell: dict[str, Any] = {"rmse": float(np.sqrt(np.mean(errors**2)))}
     if model == "crisp":
         return cell
     if model == "it2":
-        lower, upper, _ = learned_ends(fitted, x_test)
-        cell["raw"] = measured(y_test, lower, upper, NOMINAL[0])
+        with torch.no_grad():
+            reduced = fitted.system_.reduce(torch.from_numpy(fitted.x_scaling_.apply(x_test)))
+        ends = [fitted.y_scaling_.invert(end.cpu().numpy()) for end in (reduced.y_left, reduced.y_right)]
+        cell["raw"] = measured(y_test, *ends, NOMINAL[0])
     assert fitted.calibration_ is not None
     cell["held_out"] = fitted.calibration_.n_rows
     for coverage in NOMINAL:
@@ -106,18 +93,16 @@ def measure_boosted(seed: int, x: Array, y: Array, x_test: Array, y_test: Array)
         (lower_held, lower), (upper_held, upper) = ends
         shift = conformal_quantile(quantile_scores(y[held], lower_held, upper_held), coverage)
         lower, upper = lower - shift, upper + shift
-        # Boosted quantiles may cross: where they do, the interval is the point between.
+        # Boosted quantiles may cross: the interval is then the point between them.
         middle = 0.5 * (lower + upper)
         cell[f"{coverage}"] = measured(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
     return cell
 
 
-def measure(name: str, seed: int, model: str, folder: str) -> dict[str, Any]:
+def measure(name: str, seed: int, model: str, folder: Path) -> dict[str, Any]:
     torch.set_num_threads(1)
-    x, y = read_set(name, Path(folder))
-    order = np.random.default_rng(seed).permutation(len(x))
-    train, test = order[: round(0.7 * len(x))], order[round(0.7 * len(x)) :]
-    parts = x[train], y[train], x[test], y[test]
+    split = random_split(*read_table(name, folder), seed)
+    parts = split.x, split.y, split.x_test, split.y_test
     began = time.perf_counter()
     with threadpool_limits(1):
         cell = measure_boosted(seed, *parts) if model == "boosted" else measure_fuzzy(model, seed, *parts)
@@ -129,7 +114,7 @@ def mean_of(cells: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]
 
 
 def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
-    """Three tables: intervals by nominal coverage, the cost in crisp error, and what was asked for."""
+    """Intervals by nominal coverage, their cost in crisp error, and two comparisons in words."""
     by = {(s, m): [c for c in cells if c["set"] == s and c["model"] == m] for s in sets for m in MODELS}
     head = ["set", "method", "splits", *(f"{what} {n:.0%}" for n in NOMINAL for what in ("PICP", "PINAW", "score"))]
     lines = []
@@ -161,7 +146,7 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
 
 
 def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) -> str:
-    """How far coverage is from nominal, and on how many sets the interval score is no worse than boosted quantiles'."""
+    """Distance of the coverage from nominal, and the sets where the interval score is no worse than boosted quantiles'."""
     lines = []
     for model in ("it2", "t1"):
         worst = []
@@ -187,49 +172,47 @@ def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) ->
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", required=True)
-    parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--sets", default=",".join(TARGETS))
-    parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--cells", type=Path, help="JSON file of finished cells, read and written")
-    parser.add_argument("--finished", action="store_true", help="measure nothing, report the splits finished by all models")
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--markdown", type=Path)
-    arguments = parser.parse_args()
-    sets = arguments.sets.split(",")
-    cells: list[dict[str, Any]] = []
-    if arguments.cells and arguments.cells.exists():
-        cells = json.loads(arguments.cells.read_text(encoding="utf-8"))
-    done = {(cell["set"], cell["split"], cell["model"]) for cell in cells}
-    wanted = [(s, k, m) for k in range(arguments.splits) for s in sets for m in arguments.models.split(",")]
-    console = Console(stderr=True)
-    with ProcessPoolExecutor(arguments.workers) as pool:
-        todo = [] if arguments.finished else [key for key in wanted if key not in done]
-        jobs = [pool.submit(measure, *key, arguments.data_dir) for key in todo]
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "markdown")
+    add = parser.add_argument
+    add("--data-dir", type=Path, required=True, metavar="DIR", help="folder with the tables")
+    add("--splits", type=positive, default=10)
+    add("--sets", type=names_among(tuple(N_TARGETS)), default=",".join(N_TARGETS))
+    add("--models", type=names_among(MODELS), default=",".join(MODELS))
+    add("--cells", type=new_file, metavar="FILE", help="JSON file of finished cells, read and written")
+    add("--finished", action="store_true", help="measure nothing, report the splits finished by all models")
+    add("--workers", type=positive, default=1)
+    given = parser.parse_args(arguments)
+    cells = json.loads(given.cells.read_text(encoding="utf-8")) if given.cells and given.cells.exists() else []
+    wanted = [(s, k, m) for k in range(given.splits) for s in given.sets for m in given.models]
+    done = {key_of(cell) for cell in cells}
+    todo = [] if given.finished else [key for key in wanted if key not in done]
+    with ProcessPoolExecutor(given.workers) as pool:
+        jobs = [pool.submit(measure, *key, given.data_dir) for key in todo]
         for place, job in enumerate(as_completed(jobs), start=1):
             cells.append(job.result())
-            console.print(
-                f"{place}/{len(jobs)} {cells[-1]['set']} {cells[-1]['split']} {cells[-1]['model']}", highlight=False
-            )
-            if arguments.cells:
-                write_whole(arguments.cells, (json.dumps(cells, indent=1) + "\n").encode())
-    done = {(cell["set"], cell["split"], cell["model"]) for cell in cells} & set(wanted)
-    # Means over different splits would not compare.
-    whole = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in arguments.models.split(","))}
-    cells = [c for c in cells if (c["set"], c["split"]) in whole and (c["set"], c["split"], c["model"]) in done]
-    text = tables(cells, sets)
+            print(f"{place}/{len(jobs)}", *key_of(cells[-1]), file=sys.stderr)
+            if given.cells:
+                write_json(given.cells, cells)
+    done = {key_of(cell) for cell in cells} & set(wanted)
+    # Means over different splits are not comparable.
+    complete = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in given.models)}
+    cells = [cell for cell in cells if key_of(cell)[:2] in complete and key_of(cell) in done]
+    text = tables(cells, given.sets)
     print(text)
-    if arguments.markdown:
+    if given.markdown:
         intro = (
-            "## Prediction intervals\n\nWritten by `python benchmarks/intervals.py --data-dir DIR --markdown RESULTS.md`: "
             f"{N_RULES} rules and otherwise default settings, mean over the splits. PICP is the share of test targets "
             "covered, PINAW the mean width over the range of the test targets, score the interval score in z-units (lower "
-            "is better); several targets are averaged. docs/intervals.md tells how the settings were chosen."
+            "is better); several targets are averaged. docs/intervals.md explains how the settings were chosen."
         )
-        write_section(arguments.markdown, "intervals", f"{intro}\n\n{text}\n\n{hardware()}")
+        write_results(given.markdown, "intervals", "Prediction intervals", "intervals.py --data-dir DIR", intro, text)
+    return 0
+
+
+def key_of(cell: dict[str, Any]) -> tuple[str, int, str]:
+    return cell["set"], cell["split"], cell["model"]
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,31 +1,29 @@
-"""Does training ever leave the finite numbers, break a constraint or let a warning through?
+"""Does training ever leave the finite numbers, break a constraint or raise a warning?
 
     python benchmarks/robustness.py [--seeds N] [--quick] [--json FILE]
 
-Every kind x uncertainty x reduction is trained on tables made to break it. A run fails when anything raises or warns, when
-a prediction is not finite, on the rows of the table or far outside them, or when a constraint does not hold. The exit code
-is 1 where a run failed.
+Every kind x uncertainty x reduction is trained on tables made to break it. A run fails if it raises or warns, if a
+prediction is not finite, on the rows of the table or far outside them, or if a constraint does not hold. The exit code is 1
+if a run failed.
 """
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
+from _report import option_parser, positive, print_table, write_json
+from _timing import threads
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.nn import IT2FLS
 
@@ -38,7 +36,7 @@ SYSTEMS: dict[str, dict[str, str]] = {
         for uncertainty, reduction in itertools.product(("h", "s", "hs"), ("km", "nt", "bmm", "sm"))
     },
 }
-# Seeds take turns: the default recipe, the paper's start and t-norm, and steps that are far too long.
+# By seed in turn: the default recipe, the paper's start and t-norm, and steps that are far too long.
 RECIPES: tuple[dict[str, Any], ...] = (
     {},
     {"tnorm": "product", "centers": "kmeans-per-input", "consequents": "random", "schedule": "constant"},
@@ -49,7 +47,7 @@ EPOCHS = 10
 
 @dataclass(frozen=True)
 class Case:
-    """A table to learn from: X (rows, features), y numbers or classes, and weights where they are part of the trouble."""
+    """A training table: x (rows, features), y numbers or classes, and sample weights in one of the tables."""
 
     x: Array
     y: Array
@@ -59,7 +57,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """Runs of one table, and what went wrong in them."""
+    """Runs of one table, and their failures."""
 
     runs: int = 0
     seconds: float = 0.0
@@ -87,7 +85,7 @@ def columns(n_features: int) -> Callable[[np.random.RandomState], Case]:
 def mapped(
     of_x: Callable[[Array], Array] = lambda x: x, of_y: Callable[[Array], Array] = lambda y: y
 ) -> Callable[[np.random.RandomState], Case]:
-    """The plain table with its inputs or targets put through a function."""
+    """The plain table with a function applied to its inputs or targets."""
 
     def make(random: np.random.RandomState) -> Case:
         x, y = plain(random)
@@ -185,7 +183,7 @@ def far_rows(x: Array) -> Array:
 
 
 def broken_promises(model: FLSRegressor | FLSClassifier, case: Case) -> Iterator[str]:
-    """What a trained model does not hold of what it promises."""
+    """Conditions that a trained model does not meet."""
     for place, x in (("the training rows", case.x), ("rows far outside", far_rows(case.x))):
         values = model.predict_proba(x) if case.classes else model.predict(x)  # type: ignore[union-attr]
         if not np.isfinite(values).all():
@@ -215,7 +213,7 @@ def broken_promises(model: FLSRegressor | FLSClassifier, case: Case) -> Iterator
 
 
 def failure(table: str, system: str, seed: int, epochs: int = EPOCHS) -> str:
-    """What goes wrong in one run; nothing where nothing does."""
+    """Reasons why one run failed; empty if it did not."""
     case = TABLES[table](np.random.RandomState(seed))
     options = {**SYSTEMS[system], **RECIPES[seed % len(RECIPES)], "epochs": epochs, "random_state": seed}
     with warnings.catch_warnings(record=True) as leaked:
@@ -224,21 +222,17 @@ def failure(table: str, system: str, seed: int, epochs: int = EPOCHS) -> str:
             model = (FLSClassifier if case.classes else FLSRegressor)(**options)
             model.fit(case.x, case.y, sample_weight=case.weight)
             wrong = list(broken_promises(model, case))
-        except Exception as error:  # noqa: BLE001  # any error is what this looks for
+        except Exception as error:  # noqa: BLE001  # any error is a failure
             wrong = [f"{type(error).__name__}: {error}"]
     wrong += [f"{w.category.__name__}: {w.message}" for w in leaked]
     return "; ".join(wrong)
 
 
-def try_all(tables: Iterable[str], systems: Iterable[str], seeds: Iterable[int], watch: bool = False) -> dict[str, Outcome]:
+def try_all(tables: Iterable[str], systems: Iterable[str], seeds: Iterable[int]) -> dict[str, Outcome]:
     """Outcomes by table."""
-    systems, seeds = list(systems), list(seeds)
     outcomes = {name: Outcome() for name in tables}
-    runs = [(table, system, seed) for table in outcomes for system in systems for seed in seeds]
-    shown: Iterable[tuple[str, str, int]] = runs
-    if watch:
-        shown = track(runs, "training", console=Console(stderr=True), transient=True)
-    for table, system, seed in shown:
+    runs = list(itertools.product(outcomes, systems, seeds))
+    for table, system, seed in track(runs, console=Console(stderr=True), disable=not sys.stderr.isatty()):
         outcome = outcomes[table]
         began = time.perf_counter()
         reason = failure(table, system, seed)
@@ -249,38 +243,27 @@ def try_all(tables: Iterable[str], systems: Iterable[str], seeds: Iterable[int],
     return outcomes
 
 
-def show(outcomes: dict[str, Outcome], console: Console) -> None:
-    table = Table(title="training on tables made to break it")
-    for name, justify in (("table", "left"), ("runs", "right"), ("failures", "right"), ("ms per run", "right")):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # rich wants the literal words
-    for name, outcome in outcomes.items():
-        style = "bold red" if outcome.failures else None
-        per_run = f"{1e3 * outcome.seconds / max(outcome.runs, 1):.0f}"
-        table.add_row(name, str(outcome.runs), str(len(outcome.failures)), per_run, style=style)
-    console.print(table)
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "json")
+    parser.add_argument("--seeds", type=positive, default=6, help="seeds of every table and system; 6 by default")
+    parser.add_argument("--quick", action="store_true", help="four of the systems, at most three seeds")
+    given = parser.parse_args(arguments)
+    systems = ["t1", "it2 hs km", "it2 h nt", "it2 s bmm"] if given.quick else list(SYSTEMS)
+    with threads(1):
+        outcomes = try_all(TABLES, systems, range(min(given.seeds, 3) if given.quick else given.seeds))
+    lines = [
+        [name, str(of.runs), str(len(of.failures)), f"{1e3 * of.seconds / max(of.runs, 1):.0f}"]
+        for name, of in outcomes.items()
+    ]
+    print_table(["table", "runs", "failures", "ms per run"], lines, left=("table",))
     for outcome in outcomes.values():
         for failed in outcome.failures[:3]:
-            console.print(f"{failed['table']}, {failed['system']}, seed {failed['seed']}: {failed['reason']}", markup=False)
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=6, metavar="N", help="seeds of every table and system (default: 6)")
-    parser.add_argument("--quick", action="store_true", help="four of the systems, three seeds")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write runs and failures to a file")
-    options = parser.parse_args(arguments)
-    if options.seeds < 1:
-        parser.error(f"--seeds must be at least 1, got {options.seeds}")
-    torch.set_num_threads(1)  # a second one only costs time on tables as small as these
-    systems = ["t1", "it2 hs km", "it2 h nt", "it2 s bmm"] if options.quick else list(SYSTEMS)
-    outcomes = try_all(TABLES, systems, range(min(options.seeds, 3) if options.quick else options.seeds), watch=True)
-    console = Console()
-    show(outcomes, console)
+            print(f"{failed['table']}, {failed['system']}, seed {failed['seed']}: {failed['reason']}")
     failures = [failed for outcome in outcomes.values() for failed in outcome.failures]
     runs = sum(outcome.runs for outcome in outcomes.values())
-    console.print(f"runs tried: {runs}, failures: {len(failures)}", highlight=False)
-    if options.json:
-        options.json.write_text(json.dumps({"runs": runs, "failures": failures}, indent=2) + "\n", encoding="utf-8")
+    print(f"runs tried: {runs}, failures: {len(failures)}")
+    if given.json:
+        write_json(given.json, {"runs": runs, "failures": failures})
     return 1 if failures else 0
 
 

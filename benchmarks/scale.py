@@ -1,79 +1,225 @@
-"""What does it cost to train on tables larger than memory, and what do more processes give?
+"""How much does it cost to train on tables larger than memory, and how much faster are two processes?
 
-``python benchmarks/scale.py --part stream --part memory --dir /big/disk``
+    python benchmarks/scale.py [--part NAME] [--rows N] [--repeats N] [--dir DIR] [--markdown FILE]
 
-Each part makes its own Parquet tables in a temporary folder inside --dir, measures in fresh processes with one thread of
-torch's each, prints a table, and removes the folder. Rows have 10 inputs and a target in float32, in row groups of 65,536
-without dictionaries; the system is IT2 with 20 rules.
+Each part makes its own Parquet tables in a temporary folder inside --dir, measures in new processes with one torch thread
+each, prints a table, and removes the folder. Rows have 10 inputs and a target in float32, in row groups of 65,536 without
+dictionaries; the system is IT2 with 20 rules.
 
 stream      rows per second of training, streamed against in memory, batch 4,096
-memory      largest memory of the process, and time per row, at the numbers of rows of --rows (1, 10 and 50 million)
+memory      peak memory of the process, and time per row, at the numbers of rows of --rows (1, 10 and 50 million)
 processes   rows per second of two processes over one, at four batches, and for a larger system (30 inputs, 50 rules)
-costs       a step, a row on its way in, the order of a window, an exchange between two processes
-start       the first consequents from a sample and from all rows: time, and error before and after an epoch
+costs       a training step, reading a row group, an exchange of gradients between two processes
+start       the first consequents from a sample (streamed) and from all rows (in memory): time and error by epochs
 turbidity   an epoch over all 111,974,400 rows of the turbidity set, 50 rules, from the files in the package pvlib
 """
 
 from __future__ import annotations
 
-import argparse
+import json
 import os
+import resource
 import shutil
+import socket
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from scale_child import measured, write_table, write_turbidity
-from scale_costs import cost_lines
+import numpy as np
+import pyarrow as pa
+import torch
+from pyarrow import parquet
+
+from _report import markdown_table, option_parser, positive, write_results
+from _timing import Calls, Effort, Steps, Work, fastest, threads
+from deepfls import FLSRegressor
+from deepfls.data.datasets import turbidity_blocks
+from deepfls.data.sources import ParquetSource
+from deepfls.data.turbidity import FEATURE_NAMES
 
 N_INPUTS, N_RULES, BATCH = 10, 20, 4_096
+GROUP_ROWS = 65_536
 TURBIDITY_ROWS = 111_974_400
+STEP_ROWS = (1_024, 4_096, 16_384, 65_536)
 # Inputs, rules and batches per process of the comparison of two processes with one.
 SYSTEMS = ((10, 20, (1_024, 4_096, 16_384, 65_536)), (30, 50, (4_096, 16_384)))
+EXCHANGES = 300
 
-# Title, head and lines of a table, and what follows from it.
-Measured = tuple[str, list[str], list[list[str]], str]
+Columns = list[np.ndarray[Any, np.dtype[np.float32]]]
 
 
-def stream_part(folder: Path, rows: list[int], repeats: int) -> Measured:
-    n_rows = rows[0]
-    path = write_table(folder / "rows", n_rows)
-    task = {"rows": path, "target": "y", "rules": N_RULES, "batch": BATCH, "epochs": 3}
-    found: dict[str, list[float]] = {"memory": [], "stream": []}
-    for _ in range(repeats):
-        for how, rates in found.items():
-            rates.append(measured({**task, "how": how})[0]["rows_per_second"])
-    ratios = [s / m for s, m in zip(found["stream"], found["memory"], strict=True)]
-    lines = [[how, f"{statistics.median(rates):,.0f}"] for how, rates in found.items()]
-    lines.append(["stream / memory", spread(ratios)])
-    title = f"Rows per second of training, {n_rows:,} rows, batch {BATCH:,}, medians of {repeats} pairs of runs"
-    return title, ["rows from", "rows/s"], lines, ""
+class Result(NamedTuple):
+    title: str
+    head: list[str]
+    lines: list[list[str]]
+    note: str = ""
+
+
+# Tables
+
+
+def random_columns(n_rows: int, n_inputs: int, seed: int) -> Iterator[Columns]:
+    """Random inputs and a target that is no sum of functions of one input, a row group at a time."""
+    for first in range(0, n_rows, GROUP_ROWS):
+        random = np.random.default_rng([seed, first])
+        x = random.standard_normal((min(GROUP_ROWS, n_rows - first), n_inputs), dtype=np.float32)
+        noise = 0.1 * random.standard_normal(len(x), dtype=np.float32)
+        y = np.sin(2 * x[:, 0]) + x[:, 1] * x[:, 2] + np.abs(x[:, 3]) + noise
+        yield [*(np.ascontiguousarray(column) for column in x.T), y]
+
+
+def turbidity_columns(n_rows: int, test: bool) -> Iterator[Columns]:
+    """The first rows of the turbidity set: every hundredth row for the test, the others for training."""
+    for block in turbidity_blocks(map_rows=10):
+        chosen = np.flatnonzero((np.arange(min(n_rows, len(block.y))) % 100 == 0) == test)
+        yield [column[chosen].astype(np.float32) for column in (*block.x.T, block.y[:, 0])]
+        n_rows -= len(block.y)
+        if n_rows <= 0:
+            return
+
+
+def write_table(folder: Path, names: Sequence[str], groups: Iterator[Columns], **options: Any) -> Path:
+    """A Parquet file, and the pattern that finds it.
+
+    Without dictionaries: pyarrow writes one for every column by default, which makes files of distinct numbers larger and
+    slower to read. ``options`` go to pyarrow.
+    """
+    folder.mkdir()
+    schema = pa.schema([(name, pa.float32()) for name in names])
+    with parquet.ParquetWriter(folder / "rows.parquet", schema, **{"use_dictionary": False, **options}) as writer:
+        for columns in groups:
+            writer.write_table(pa.table(dict(zip(names, columns, strict=True))), row_group_size=GROUP_ROWS)
+    return folder / "rows.parquet"
+
+
+def random_table(folder: Path, n_rows: int, n_inputs: int = N_INPUTS, seed: int = 1, **options: Any) -> Path:
+    free, needed = shutil.disk_usage(folder.parent).free, 1.3 * n_rows * (n_inputs + 1) * 4 + 2**30
+    if free < needed:
+        sys.exit(f"{folder.parent} must have {needed / 2**30:.1f} GB free, got {free / 2**30:.1f}.")
+    names = [*(f"x{m}" for m in range(n_inputs)), "y"]
+    return write_table(folder, names, random_columns(n_rows, n_inputs, seed), **options)
+
+
+def read(path: str, target: str) -> tuple[Any, Any]:
+    """Inputs and target of a table in memory, with the names of their columns."""
+    frame = parquet.read_table(path).to_pandas()
+    return frame.drop(columns=target), frame[target]
+
+
+# One measurement, in processes of its own
+
+
+def measured(task: dict[str, Any], n_processes: int = 1) -> list[dict[str, float]]:
+    """Results of a task in new processes with one torch thread each, by rank."""
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    if n_processes > 1:
+        with socket.socket() as found:
+            found.bind(("localhost", 0))
+            port = str(found.getsockname()[1])
+        environment |= {"MASTER_ADDR": "localhost", "MASTER_PORT": port, "WORLD_SIZE": str(n_processes)}
+    command = [sys.executable, __file__, "--task", json.dumps(task, default=str)]
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**environment, "RANK": rank, "LOCAL_RANK": rank})
+        for rank in map(str, range(n_processes))
+    ]
+    printed = [process.communicate()[0] for process in running]
+    if any(process.returncode for process in running):
+        sys.exit(f"a measurement failed: {task}")
+    return [json.loads(text.splitlines()[-1]) for text in printed]
+
+
+def trained(task: dict[str, Any]) -> dict[str, float]:
+    """Times of a fit, and the peak memory of the process.
+
+    Keys of a task: rows (file), target, rules, batch, epochs; how ("stream" or "memory"); optional test (file).
+    """
+    settings = {"kind": "it2", "n_rules": task["rules"], "batch_size": task["batch"], "epochs": task["epochs"]}
+    model = FLSRegressor(**settings, random_state=0, device="cpu")
+    # The first fit of a process imports modules and compiles kernels, which is no cost of the rows.
+    random = np.random.default_rng(0)
+    FLSRegressor(n_rules=2, epochs=1).fit(random.normal(size=(50, 2)), random.normal(size=50))
+    target = task["target"]
+    data = read(task["rows"], target) if task["how"] == "memory" else (ParquetSource(task["rows"], target=target),)
+    began, processor = time.perf_counter(), time.process_time()
+    model.fit(*data)
+    seconds, processor = time.perf_counter() - began, time.process_time() - processor
+    ends = [row["seconds"] for row in model.history_] or [0.0]
+    # The mean of the later epochs, if there are any: the first one may wait for its first rows.
+    epoch = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else ends[0]
+    result = {
+        "rows_per_second": parquet.read_metadata(task["rows"]).num_rows / epoch if epoch else 0.0,
+        "epoch_seconds": epoch,
+        "before_seconds": seconds - ends[-1],
+        "processor_seconds": processor,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    }
+    if "test" in task:
+        x, y = read(task["test"], target)
+        result["rmse"] = float(np.sqrt(np.mean(np.square(model.predict(x) - y))))
+    return result
+
+
+def exchanged(task: dict[str, Any]) -> dict[str, float]:
+    """Seconds and processor seconds of a sum of all gradients by gloo; the second process may compute for a while first."""
+    torch.distributed.init_process_group("gloo")
+    gradients = torch.zeros(5 * N_RULES * N_INPUTS + N_RULES + 1)
+    late = task["late"] if torch.distributed.get_rank() == 1 else 0.0
+    for _ in range(10):
+        torch.distributed.all_reduce(gradients)
+    torch.distributed.barrier()
+    began, processor = time.perf_counter(), time.process_time()
+    for _ in range(EXCHANGES):
+        end = time.thread_time() + late
+        while time.thread_time() < end:
+            pass
+        torch.distributed.all_reduce(gradients)
+    spent = {
+        "seconds": time.perf_counter() - began,
+        "processor": time.process_time() - processor - EXCHANGES * late,
+    }
+    torch.distributed.destroy_process_group()
+    return {name: value / EXCHANGES for name, value in spent.items()}
+
+
+# Parts
+
+
+def task_of(path: Path, **other: Any) -> dict[str, Any]:
+    return {"rows": path, "target": "y", "rules": N_RULES, "batch": BATCH, "how": "stream", **other}
 
 
 def spread(values: list[float]) -> str:
     return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
 
 
-def memory_part(folder: Path, rows: list[int], repeats: int) -> Measured:
+def stream_part(folder: Path, rows: list[int], repeats: int) -> Result:
+    path = random_table(folder / "rows", rows[0])
+    found: dict[str, list[float]] = {"memory": [], "stream": []}
+    for _ in range(repeats):
+        for how, rates in found.items():
+            rates.append(measured(task_of(path, how=how, epochs=3))[0]["rows_per_second"])
+    ratios = [s / m for s, m in zip(found["stream"], found["memory"], strict=True)]
+    lines = [[how, f"{statistics.median(rates):,.0f}"] for how, rates in found.items()]
+    title = f"Rows per second of training, {rows[0]:,} rows, batch {BATCH:,}, medians of {repeats} pairs of runs"
+    return Result(title, ["rows from", "rows/s"], [*lines, ["stream / memory", spread(ratios)]])
+
+
+def memory_part(folder: Path, rows: list[int], repeats: int) -> Result:
     lines = []
     for n_rows in rows:
-        path = write_table(folder / "rows", n_rows)
-        task = {"rows": path, "target": "y", "rules": N_RULES, "batch": BATCH, "epochs": 1, "how": "stream"}
-        # A small table is over in a second, of which a moment's other work is a large share: the median of several runs.
-        runs = [measured(task)[0] for _ in range(repeats if n_rows <= 10_000_000 else 1)]
+        path = random_table(folder / "rows", n_rows)
+        # Other work on the machine takes a large share of the second that a small table needs: the median of several runs.
+        runs = [measured(task_of(path, epochs=1))[0] for _ in range(repeats if n_rows <= 10_000_000 else 1)]
         result = {name: statistics.median(run[name] for run in runs) for name in runs[0]}
         shutil.rmtree(folder / "rows")
-        lines.append(
-            [
-                f"{n_rows:,}",
-                f"{result['peak_mb']:,.0f}",
-                f"{1e6 * result['before_seconds'] / n_rows:.2f}",
-                f"{1e6 * result['epoch_seconds'] / n_rows:.2f}",
-                f"{1e6 * result['epoch_processor_seconds'] / n_rows:.2f}",
-                f"{result['epoch_seconds']:.1f}",
-            ]
-        )
+        per_row = [1e6 * result[f"{name}_seconds"] / n_rows for name in ("before", "epoch", "processor")]
+        times = [*(f"{value:.2f}" for value in per_row), f"{result['epoch_seconds']:.1f}"]
+        lines.append([f"{n_rows:,}", f"{result['peak_mb']:,.0f}", *times])
         print(lines[-1], file=sys.stderr)
     before, epoch = (result[f"{name}_seconds"] / n_rows * 1e9 / 60 for name in ("before", "epoch"))
     note = (
@@ -81,135 +227,150 @@ def memory_part(folder: Path, rows: list[int], repeats: int) -> Measured:
         f"and {epoch:.0f} min per epoch; 16 processes that each reach 0.8 of its rate, {epoch / 16 / 0.8:.1f} min."
     )
     title = (
-        f"Largest memory of the process, torch included, and time per row; one epoch, batch {BATCH:,}, medians of "
-        f"{repeats} runs up to 10 million rows and one run beyond"
+        f"Peak memory of the process, torch included, and time per row; one epoch, batch {BATCH:,}, medians of {repeats} "
+        "runs up to 10 million rows and one run beyond"
     )
-    head = ["rows", "peak MB", "µs/row before", "µs/row of the epoch", "its processor time", "seconds of the epoch"]
-    return title, head, lines, note
+    head = ["rows", "peak MB", "µs/row before", "µs/row of the epoch", "processor µs/row of both", "seconds of the epoch"]
+    return Result(title, head, lines, note)
 
 
-def processes_part(folder: Path, rows: list[int], repeats: int) -> Measured:
+def processes_part(folder: Path, rows: list[int], repeats: int) -> Result:
     lines = []
     for n_inputs, n_rules, batches in SYSTEMS:
         # The larger system takes several times as long per row.
         n_rows = rows[0] if n_inputs == N_INPUTS else rows[0] // 4
-        path = write_table(folder / "rows", n_rows, n_inputs)
+        path = random_table(folder / "rows", n_rows, n_inputs)
         for batch in batches:
-            task = {"rows": path, "target": "y", "rules": n_rules, "batch": 2 * batch, "epochs": 3, "how": "stream"}
+            task = task_of(path, rules=n_rules, batch=2 * batch, epochs=3)
             pairs = [(measured(task), measured(task, 2)) for _ in range(repeats)]
             rates = [[runs[0]["rows_per_second"] for runs in pair] for pair in pairs]
-            spent = [
-                [1e6 / n_rows * sum(run["epoch_processor_seconds"] for run in runs) for runs in pair] for pair in pairs
-            ]
-            lines.append(
-                [
-                    f"{n_inputs} inputs, {n_rules} rules",
-                    f"{n_rows:,}",
-                    f"{batch:,}",
-                    *(f"{statistics.median(pair[k] for pair in rates):,.0f}" for k in (0, 1)),
-                    spread([two / one for one, two in rates]),
-                    *(f"{statistics.median(pair[k] for pair in spent):.2f}" for k in (0, 1)),
-                ]
-            )
+            spent = [[1e6 / n_rows / 3 * sum(run["processor_seconds"] for run in runs) for runs in pair] for pair in pairs]
+            medians = [f"{statistics.median(pair[k] for pair in rates):,.0f}" for k in (0, 1)]
+            processor = [f"{statistics.median(pair[k] for pair in spent):.2f}" for k in (0, 1)]
+            size = [f"{n_inputs} inputs, {n_rules} rules", f"{n_rows:,}", f"{batch:,}"]
+            lines.append([*size, *medians, spread([two / one for one, two in rates]), *processor])
             print(lines[-1], file=sys.stderr)
         shutil.rmtree(folder / "rows")
     title = (
-        "Two processes, each with the batch named, against one with twice that batch, each process with one thread of "
-        f"torch's and one that reads; medians of {repeats} pairs of runs"
+        "Two processes, each with the batch named, against one with twice that batch, each process with one torch thread "
+        f"and one that reads; three epochs, medians of {repeats} pairs of runs"
     )
     note = (
-        "Processor time is that of all threads of all processes: where that of two processes is no more than that of one, "
-        "nothing is done twice. One process has the second core for its reader, so twice its rate is out of reach."
+        "Processor time is that of all threads of all processes during the fit, per row and epoch: where two processes "
+        "take no more than one, no work is done twice. One process has the second core for its reader, so twice its rate "
+        "is out of reach."
     )
     head = ["system", "rows", "batch per process", "one: rows/s", "two: rows/s", "two / one"]
-    return title, [*head, "one: processor µs/row", "two: processor µs/row"], lines, note
+    return Result(title, [*head, "one: processor µs/row", "two: processor µs/row"], lines, note)
 
 
-def costs_part(folder: Path, rows: list[int], repeats: int) -> Measured:
+def costs_part(folder: Path, rows: list[int], repeats: int) -> Result:
     title = (
-        f"What the pieces cost, {N_INPUTS} inputs, {N_RULES} rules, IT2, float32: processor time of one thread, the "
-        f"shortest of {repeats} rounds and more; exchanges as means of 300"
+        f"Costs of the pieces, {N_INPUTS} inputs, {N_RULES} rules, IT2, float32: processor time of one thread, the "
+        f"shortest of several windows; exchanges as means of {EXCHANGES}"
     )
-    return title, ["what", "time", ""], cost_lines(folder, repeats), ""
-
-
-def start_part(folder: Path, rows: list[int], repeats: int) -> Measured:
-    n_rows = rows[0]
-    path = write_table(folder / "rows", n_rows)
-    task = {"rows": path, "target": "y", "rules": N_RULES, "batch": BATCH, "how": "stream", "test": True}
     lines = []
-    for start, what, n_epochs in (("sample", "262,144 rows", (0, 1, 2)), ("all", "all rows", (0, 1))):
+    for name, seconds, n_rows in (*step_costs(repeats), *reading_costs(folder, repeats)):
+        lines.append([name, f"{1e3 * seconds:.2f} ms", f"{1e9 * seconds / n_rows:.0f} ns per row"])
+    for late in (0.0, 0.002):
+        found = measured({"how": "exchange", "late": late}, 2)
+        when = "both ready" if late == 0 else f"one {1e3 * late:.0f} ms late"
+        seconds, processor = max(one["seconds"] for one in found) - late, sum(one["processor"] for one in found)
+        name = f"a sum of all gradients over two processes by gloo, {when}"
+        lines.append([name, f"{1e3 * seconds:.3f} ms", f"{1e3 * processor:.3f} ms of processor time, both"])
+    return Result(title, ["piece", "time", ""], lines)
+
+
+def step_costs(repeats: int) -> Iterator[tuple[str, float, int]]:
+    with threads(1):
+        for size in STEP_ROWS:
+            steps = Steps("hs", Work(size, N_INPUTS, N_RULES))
+            yield f"a training step on {size:,} rows", fastest({0: steps}, Effort(2 * repeats, 5.0))[0], size
+
+
+def reading_costs(folder: Path, repeats: int) -> Iterator[tuple[str, float, int]]:
+    for name, options in (("without dictionaries", {}), ("as pyarrow writes by default", {"use_dictionary": True})):
+        path = random_table(folder / name.replace(" ", "-"), GROUP_ROWS, **options)
+        source = ParquetSource(path, target="y")
+        calls = Calls(lambda source=source: source.read(0))
+        bytes_per_row = f"{path.stat().st_size / GROUP_ROWS:.0f} bytes per row"
+        label = f"reading a row group of {GROUP_ROWS:,} rows, {name} ({bytes_per_row})"
+        yield label, fastest({0: calls}, Effort(4 * repeats, 5.0))[0], GROUP_ROWS
+
+
+def start_part(folder: Path, rows: list[int], repeats: int) -> Result:
+    path = random_table(folder / "rows", rows[0])
+    test = random_table(folder / "test", max(1, rows[0] // 100), seed=2)
+    lines = []
+    for how, what, n_epochs in (("stream", "a sample, streamed", (0, 1, 2)), ("memory", "all rows, in memory", (0, 1))):
         for epochs in n_epochs:
-            result = measured({**task, "epochs": epochs, "start": start})[0]
+            result = measured(task_of(path, how=how, epochs=epochs, test=test))[0]
             spent = [result["before_seconds"], epochs * result["epoch_seconds"]]
             lines.append([what, str(epochs), *(f"{seconds:.1f}" for seconds in spent), f"{result['rmse']:.4f}"])
             print(lines[-1], file=sys.stderr)
     title = (
-        f"The first consequents from the normal equations of a sample and of all rows; {n_rows:,} rows, batch {BATCH:,}, "
-        "RMSE on 1 % of the rows, held out"
+        f"The first consequents from the normal equations of a sample and of all rows; {rows[0]:,} rows, batch {BATCH:,}, "
+        "RMSE on other rows"
     )
-    return title, ["equations of", "epochs", "seconds before them", "seconds of them", "RMSE"], lines, ""
+    return Result(title, ["equations of", "epochs", "seconds before them", "seconds of them", "RMSE"], lines)
 
 
-def turbidity_part(folder: Path, rows: list[int], repeats: int) -> Measured:
+def turbidity_part(folder: Path, rows: list[int], repeats: int) -> Result:
     n_rows = min(rows[0], TURBIDITY_ROWS)
-    path = write_turbidity(folder / "rows", n_rows)
-    task = {"rows": path, "target": "turbidity", "rules": 50, "batch": BATCH, "epochs": 1, "how": "stream", "test": True}
-    result = measured(task)[0]
+    names = [*FEATURE_NAMES, "turbidity"]
+    path, test = (write_table(folder / name, names, turbidity_columns(n_rows, name == "test")) for name in ("rows", "test"))
+    result = measured(task_of(path, target="turbidity", rules=50, epochs=1, test=test))[0]
     lines = [
         ["rows", f"{n_rows:,}"],
         ["seconds before the first step", f"{result['before_seconds']:.0f}"],
         ["seconds of the epoch", f"{result['epoch_seconds']:.0f}"],
         ["rows/s of the epoch", f"{result['rows_per_second']:,.0f}"],
-        ["processor seconds of the epoch", f"{result['epoch_processor_seconds']:.0f}"],
+        ["processor seconds of both", f"{result['processor_seconds']:.0f}"],
         ["peak MB", f"{result['peak_mb']:,.0f}"],
         ["RMSE on 1 % of the rows, held out", f"{result['rmse']:.4f}"],
     ]
-    title = "One epoch over the turbidity of the air in every cell and month, streamed; 6 inputs, 50 rules, batch 4,096"
-    return title, ["", "measured"], lines, ""
+    title = (
+        f"One epoch over the turbidity of the air in every cell and month, streamed; 6 inputs, 50 rules, batch {BATCH:,}"
+    )
+    return Result(title, ["", "measured"], lines)
 
 
-MEASURES = {
-    "stream": stream_part,
-    "memory": memory_part,
-    "processes": processes_part,
-    "costs": costs_part,
-    "start": start_part,
-    "turbidity": turbidity_part,
-}
-ROWS = {
-    "stream": [4_000_000],
-    "memory": [1_000_000, 10_000_000, 50_000_000],
-    "processes": [4_000_000],
-    "costs": [],
-    "start": [4_000_000],
-    "turbidity": [TURBIDITY_ROWS],
+PARTS: dict[str, tuple[Callable[[Path, list[int], int], Result], list[int]]] = {
+    "stream": (stream_part, [4_000_000]),
+    "memory": (memory_part, [1_000_000, 10_000_000, 50_000_000]),
+    "processes": (processes_part, [4_000_000]),
+    "costs": (costs_part, []),
+    "start": (start_part, [4_000_000]),
+    "turbidity": (turbidity_part, [TURBIDITY_ROWS]),
 }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--part", action="append", choices=MEASURES, help="repeat for several; all by default")
-    parser.add_argument("--rows", type=int, action="append", help="rows of the table, or of several for --part memory")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--dir", type=Path, help="where the tables go; the system's temporary folder by default")
-    parser.add_argument("--markdown", type=Path, help="file whose sections are written")
-    arguments = parser.parse_args()
-    from deepfls.cli.sections import hardware, markdown_table, write_section
-
-    for part in arguments.part or MEASURES:
-        with tempfile.TemporaryDirectory(prefix="deepfls-scale-", dir=arguments.dir) as folder:
-            title, head, lines, note = MEASURES[part](Path(folder), arguments.rows or ROWS[part], arguments.repeats)
-        text = markdown_table(head, lines)
-        text = f"{text}\n\n{note}".rstrip()
-        print(f"\n{title}\n\n{text}\n")
-        if arguments.markdown:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "markdown")
+    add = parser.add_argument
+    add("--part", action="append", choices=PARTS, help="repeat for several; all by default")
+    add("--rows", type=positive, action="append", help="rows of the table; repeat for several of --part memory")
+    add("--repeats", type=positive, default=3, help="runs of each measurement; 3 by default")
+    add("--dir", type=Path, metavar="DIR", help="folder of the tables; the system's temporary folder by default")
+    add("--task", type=json.loads, help="run one measurement in this process and print it as JSON")
+    given = parser.parse_args(arguments)
+    if given.task:
+        with threads(1):
+            print(json.dumps(exchanged(given.task) if given.task["how"] == "exchange" else trained(given.task)))
+        return 0
+    for name in given.part or PARTS:
+        part, default_rows = PARTS[name]
+        with tempfile.TemporaryDirectory(prefix="deepfls-scale-", dir=given.dir) as folder:
+            result = part(Path(folder), given.rows or default_rows, given.repeats)
+        text = f"{markdown_table(result.head, result.lines)}\n\n{result.note}".rstrip()
+        print(f"\n{result.title}\n\n{text}\n")
+        if given.markdown:
             load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
-            command = f"`python benchmarks/scale.py --part {part} --markdown RESULTS.md`"
-            intro = f"### Scale: {part}\n\nWritten by {command}. {title}."
-            foot = f"{hardware()} One thread of torch's per process. Load averages at the end: {load}."
-            write_section(arguments.markdown, f"scale-{part}", f"{intro}\n\n{text}\n\n{foot}")
+            foot = f"One torch thread per process. Load averages at the end: {load}."
+            command = f"scale.py --part {name}"
+            write_results(given.markdown, f"scale-{name}", f"Scale: {name}", command, f"{result.title}.", text, foot=foot)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

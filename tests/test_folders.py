@@ -25,8 +25,6 @@ FOLDERS = [
     "inspection",
     "export",
     "engines",
-    "experiment",
-    "bench",
     "cli",
     "__main__",
 ]

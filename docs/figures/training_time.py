@@ -1,17 +1,20 @@
 """Draw training time against the number of rules: T1, ours, the paper's fKM and the classic algorithm.
 
 Real training steps of the paper's protocol on its largest set (batch 512, 4 inputs), one thread, the fastest of a few
-repeats. ``python docs/figures/training_time.py --data-dir DIR`` writes training_time.png beside itself.
+repeats. ``python docs/figures/training_time.py --data-dir DIR`` writes training_time.png into the folder of this script.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
-from deepfls import experiment
 from deepfls.data.datasets import load_dataset
 from deepfls.inspection import COLORS, new_figure
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+import _protocol as protocol
 
 RULES = (2, 5, 10, 15, 20, 50, 100, 200, 500, 1000)
 # label, color, largest number of rules, real steps timed
@@ -25,13 +28,13 @@ SYSTEMS = {
 
 def measure(data_dir: str | None, repeats: int = 3) -> dict[str, list[tuple[int, float]]]:
     """Milliseconds per training step of every system, by number of rules."""
-    split = experiment.protocol_split(load_dataset("ccpp", data_dir=data_dir), seed=0)
-    experiment.warm_up()
+    split = protocol.protocol_split(load_dataset("ccpp", data_dir=data_dir), seed=0)
+    protocol.warm_up()
     found: dict[str, list[tuple[int, float]]] = {name: [] for name in SYSTEMS}
     for rules in RULES:
         for name, (_, _, most, steps) in SYSTEMS.items():
             if rules <= most:
-                runs = [experiment.run("ccpp", split, rules, name, 0, timed_steps=steps) for _ in range(repeats)]
+                runs = [protocol.run("ccpp", split, rules, name, 0, timed_steps=steps) for _ in range(repeats)]
                 found[name].append((rules, 1000 * min(run.seconds / run.steps for run in runs)))
     return found
 

@@ -161,22 +161,19 @@ def test_fit_and_predict_work_where_nothing_can_be_written(tmp_path: Path) -> No
         "import sys\n"
         "import numpy as np\n"
         "from deepfls import FLSRegressor\n"
-        "from deepfls.bench.operations import operations_of_a_step\n"
         "x = np.random.RandomState(0).normal(size=(40, 2))\n"
         "for kind in ('t1', 'it2'):\n"
         "    model = FLSRegressor(kind=kind, n_rules=3, epochs=2, random_state=0).fit(x, x[:, 0])\n"
         "    print(repr(model.predict(x[:3]).tolist()))\n"
-        "print(operations_of_a_step('t1')['aten._fused_adam_.default'])\n"
     )
     nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "DEEPFLS_CACHE"), "/proc/nowhere")
     done = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **nowhere}
     )
     assert done.returncode == 0, done.stderr
-    *predictions, adam = done.stdout.splitlines()
+    predictions = done.stdout.splitlines()
     x = np.random.RandomState(0).normal(size=(40, 2))
     for kind, printed in zip(("t1", "it2"), predictions, strict=True):
         model = FLSRegressor(kind=kind, n_rules=3, epochs=2, random_state=0).fit(x, x[:, 0])
         assert repr(model.predict(x[:3]).tolist()) == printed
-    assert adam == "1.0"
     assert not list(tmp_path.iterdir())

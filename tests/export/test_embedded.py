@@ -8,15 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import embedded
 from deepfls import FLSRegressor
 from deepfls.export import c_fixed, c_float
 from deepfls.export.c import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.inspection.plain import PlainSystem
 from export_cases import compiled, error_by_spread, inputs_of, random_plain_system, relative_error, run_c
-from script_cases import benchmark_script
 
-embedded = benchmark_script("embedded")
 pytestmark = pytest.mark.skipif(
     bool(embedded.missing_tools()),
     reason=f"{', '.join(embedded.missing_tools())} not installed: `make test-embedded` as root installs them",

@@ -1,4 +1,4 @@
-"""The commands train, predict, evaluate, reproduce and demo.
+"""The commands of ``deepfls``, one file each.
 
 Nothing here imports torch, scikit-learn or pyarrow before a command needs them: ``deepfls --help`` answers at once.
 """

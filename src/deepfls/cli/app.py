@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import bench, demo, evaluate, explain, export, predict, report, reproduce, simplify, start, train
+from deepfls.cli import demo, evaluate, explain, export, predict, report, simplify, start, train
 from deepfls.cli.errors import OneLineGroup
 
 app = typer.Typer(
@@ -27,8 +27,6 @@ app.command()(report.report)
 app.command()(simplify.simplify)
 app.command()(export.export)
 app.command("import")(start.import_)
-app.command()(reproduce.reproduce)
-app.command()(bench.bench)
 app.command()(demo.demo)
 
 

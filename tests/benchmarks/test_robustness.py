@@ -12,10 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+import robustness
 from deepfls import FLSRegressor
-from script_cases import benchmark_script
 
-robustness = benchmark_script("robustness")
 TABLES = list(robustness.TABLES)
 SYSTEMS = list(robustness.SYSTEMS)
 

@@ -1,4 +1,4 @@
-"""What is counted rather than timed: operations, matrix products, bytes."""
+"""Counted quantities: tensor operations, matrix products and bytes of a training step."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from deepfls.bench import memory, operations
-from deepfls.bench.limit import matrix_products
-from deepfls.bench.timing import Work
-from deepfls.training.gradients import ByKernels
+import memory
+import operations
+from _timing import NAMES, StepTimes, Work, new_system, random_rows
+from limit import N_FORMS, matrix_products
 
-KINDS = ["t1", "hs", "h"]
+KINDS = list(NAMES)
 
 
-class _Products(TorchDispatchMode):
+class CountedProducts(TorchDispatchMode):
+    """Counts multiply-adds of matrix products at the dispatcher."""
+
     def __init__(self) -> None:
         super().__init__()
         self.shapes: Counter[tuple[int, int, int]] = Counter()
@@ -31,55 +33,56 @@ class _Products(TorchDispatchMode):
             self.shapes[(*args[1].shape, args[2].shape[1])] += 1
         return func(*args, **(kwargs or {}))
 
+    def multiply_adds(self) -> int:
+        return sum(a * b * c * number for (a, b, c), number in self.shapes.items())
+
 
 @functools.cache
-def counts(kind: str) -> dict[str, float]:
+def operations_of(kind: str) -> dict[str, float]:
     return operations.operations_of_a_step(kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_operations_are_whole_and_include_the_optimiser_and_the_decay(kind: str) -> None:
-    found = counts(kind)
-    assert found["aten._fused_adam_.default"] == 1
-    assert found["aten.lerp_.Scalar"] == 1  # the decay of the slopes
+def test_operations_of_a_step_are_whole_numbers_without_marks_of_the_profiler(kind: str) -> None:
+    found = operations_of(kind)
     assert all(count == round(count) > 0 for count in found.values())
     assert not any(name.startswith("profiler") for name in found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_small_step_issues_no_more_operations_than_its_target(kind: str) -> None:
-    assert sum(counts(kind).values()) <= operations.TARGETS[kind].limit, counts(kind)
+    assert sum(operations_of(kind).values()) <= operations.TARGETS[kind].limit, operations_of(kind)
 
 
-def test_operations_notice_one_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = sum(counts("t1").values())
-    call = ByKernels.__call__
+def test_operations_include_one_more_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Counter(operations_of("t1"))
+    step = StepTimes.step
 
-    def slower(gradients: ByKernels, *arguments: Any) -> torch.Tensor:
+    def with_one_more(progress: StepTimes, n_rows: int) -> None:
         torch.zeros(3)
-        return call(gradients, *arguments)
+        step(progress, n_rows)
 
-    monkeypatch.setattr(ByKernels, "__call__", slower)
-    assert sum(operations.operations_of_a_step("t1").values()) == before + 1
+    monkeypatch.setattr(StepTimes, "step", with_one_more)
+    after = Counter(operations.operations_of_a_step("t1"))
+    assert sum((after - before).values()) == 1
 
 
-@pytest.mark.parametrize(("kind", "n_forms"), [("t1", 1), ("hs", 2)])
-def test_bare_products_are_those_of_a_step(kind: str, n_forms: int) -> None:
-    work = Work(batch=512, n_features=20, n_rules=50)  # smaller products are NumPy's, out of sight here
-    with _Products() as bare:
-        matrix_products(work, n_forms)()
-    runs = []
-    for n_steps in (1, 2):
-        rows = operations.random_rows(n_steps * work.batch, work.n_features)
-        with _Products() as run:
-            operations.run_steps(operations.new_system(kind, work), rows, work.batch)
-        runs.append(run)
+@pytest.mark.parametrize("kind", ["t1", "hs"])
+def test_bare_products_are_those_of_the_formulas_and_their_gradient(kind: str) -> None:
+    work = Work(batch=512, n_features=20, n_rules=50)
+    with CountedProducts() as bare:
+        matrix_products(work, N_FORMS[kind])()
+    system, x = new_system(kind, work), random_rows(work.batch, work.n_features).x
 
-    def multiply_adds(products: _Products) -> int:
-        return sum(a * b * c * number for (a, b, c), number in products.shapes.items())
+    def loss(parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+        return torch.func.functional_call(system, parameters, (x,)).square().mean()
 
-    # The difference of two runs: each also sends a row of zeros through before its first step.
-    assert multiply_adds(bare) == multiply_adds(runs[1]) - multiply_adds(runs[0])
+    # Under torch.func the systems use the plain formulas, whose products all pass the dispatcher.
+    with CountedProducts() as formulas:
+        torch.func.grad(loss)(dict(system.named_parameters()))
+    # The constant of a quadratic form is a column of the bare product, and an addition in the formula.
+    constants = 2 * N_FORMS[kind] * work.batch * work.n_rules
+    assert bare.multiply_adds() == formulas.multiply_adds() + constants
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -96,7 +99,7 @@ def test_memory_of_a_step_is_a_small_part_of_the_full_tensor(kind: str) -> None:
     assert memory.step_bytes(kind, work) < 0.25 * 4 * work.batch * work.n_features * work.n_rules
 
 
-def test_memory_notices_a_tensor_of_batch_rules_features() -> None:
+def test_growth_of_a_tensor_of_batch_rules_features_misses_the_target() -> None:
     def naive(work: Work) -> int:
         x, centers = torch.zeros(work.batch, 1, work.n_features), torch.zeros(work.n_rules, work.n_features)
         return memory.allocated(lambda: (x - centers).sum(dim=2))
@@ -106,11 +109,10 @@ def test_memory_notices_a_tensor_of_batch_rules_features() -> None:
         return memory.allocated(lambda: (x - centers).sum(axis=2))
 
     for bytes_of in (naive, naive_numpy):
-        found = memory.growth(bytes_of)
-        assert found.exponent > 1.5 > memory.EXPONENT.limit
+        assert memory.growth(bytes_of).exponent > 1.5 > memory.EXPONENT.limit
 
 
-def test_memory_counts_results_but_no_views_and_nothing_in_place() -> None:
+def test_allocated_bytes_include_results_but_no_views_and_nothing_in_place() -> None:
     x = torch.zeros(100_000)
 
     def call() -> None:
@@ -122,5 +124,5 @@ def test_memory_counts_results_but_no_views_and_nothing_in_place() -> None:
     assert 400_000 <= taken < 500_000  # Python objects are in the second part
 
 
-def test_memory_counts_arrays_that_were_freed_again() -> None:
+def test_allocated_bytes_include_arrays_that_were_freed_again() -> None:
     assert memory.allocated(lambda: np.zeros(100_000).sum()) >= 800_000

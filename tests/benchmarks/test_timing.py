@@ -1,4 +1,4 @@
-"""How time is measured. No test here depends on how long anything takes."""
+"""Time of steps and calls. No test depends on how long anything takes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from deepfls.bench import timing
-from deepfls.bench.timing import Calls, Effort, Steps, Work, fastest, new_system, random_rows, run_steps, threads
+import _timing
+from _timing import Calls, Effort, Steps, StepTimes, Work, fastest, new_system, random_rows, run_steps, threads
 
 SMALL = Work(batch=8, n_features=2, n_rules=3)
 
@@ -29,15 +29,15 @@ def test_threads_are_as_before_also_after_an_error() -> None:
     assert torch.get_num_threads() == before
 
 
-def test_run_goes_through_the_real_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_run_in_the_training_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = []
-    real = timing.train
+    real = _timing.train
 
     def spied(system: Any, rows: Any, config: Any, **options: Any) -> Any:
         batches.append((len(rows), config.batch_size, config.epochs))
         return real(system, rows, config, **options)
 
-    monkeypatch.setattr(timing, "train", spied)
+    monkeypatch.setattr(_timing, "train", spied)
     assert len(run_steps(new_system("hs", SMALL), random_rows(20, 2), 8)) == 3
     assert batches == [(20, 8, 1)]
 
@@ -50,10 +50,10 @@ def test_run_trains_the_system() -> None:
 
 
 def test_interrupted_run_is_no_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*args: Any, **options: Any) -> None:
+    def interrupted(progress: StepTimes, n_rows: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
+    monkeypatch.setattr(StepTimes, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_steps(new_system("t1", SMALL), random_rows(16, 2), 8)
 
@@ -65,7 +65,7 @@ def test_diverging_run_is_no_measurement() -> None:
         run_steps(new_system("t1", SMALL), rows, 8)
 
 
-def test_step_time_is_the_mean_between_first_and_last_mark() -> None:
+def test_step_time_is_the_mean_between_the_first_and_the_last_end() -> None:
     ticks = iter(range(1000))
     steps = Steps("t1", SMALL, clock=lambda: 0.25 * next(ticks))
     assert steps() == 0.25
@@ -110,22 +110,3 @@ def test_new_system_leaves_torchs_generator_alone_and_repeats(kind: str) -> None
     assert torch.equal(torch.random.get_rng_state(), before)
     assert torch.equal(first(random_rows(4, 2).x), second(random_rows(4, 2).x))
     assert getattr(first, "uncertainty", "t1") == kind
-
-
-def test_compiling_is_said_where_it_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
-    spoken = timing.threading.Event()
-
-    def say(text: str) -> None:
-        said.append(text)
-        spoken.set()
-
-    monkeypatch.setattr(timing, "run_steps", lambda *args, **options: spoken.wait(10))
-    timing.warm_up(say, patience=0.0)
-    assert said == ["compiling kernels, once per machine ..."]
-
-
-def test_nothing_is_said_where_kernels_are_there() -> None:
-    said: list[str] = []
-    timing.warm_up(said.append, patience=600.0)
-    assert said == []

@@ -1,40 +1,43 @@
-"""How time is measured: real training steps, in short windows, the competitors in turn.
+"""Time of training steps and of calls: short windows, competitors in turn, the fastest window of each.
 
-Work on one thread is timed by the processor time of that thread, which is the time on the wall but for what other processes
-take from it. Where several threads work, only the wall tells.
+Work on one thread is timed by the processor time of that thread, which leaves out the time that other processes take. Work
+on several threads is timed by the wall clock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
-import threading
+import os
 import time
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import torch
 
-from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.config import TrainConfig
-from deepfls.training.loop import Rows, train
+from deepfls import FLSRegressor
+from deepfls.nn import IT2FLS, T1FLS
+from deepfls.training import TrainConfig, train
+from deepfls.training.batches import Rows
 
-# A window is this long where a step is short: long against the clock, short against the slices a busy system hands out.
+# Length of a window of short steps: long against the resolution of the clock, short against a time slice of the system.
 _WINDOW_SECONDS = 0.02
-_MAX_STEPS = 64
-_MIN_STEPS = 2
+_MIN_STEPS, _MAX_STEPS = 2, 64
 
 Name = TypeVar("Name", bound=Hashable)
 Clock = Callable[[], float]
 ONE_THREAD: Clock = time.thread_time
 WALL: Clock = time.perf_counter
+# Systems by kind: "t1", or the uncertainty of an IT2 system.
+NAMES = {"t1": "T1", "hs": "IT2 hs", "h": "IT2 h"}
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How long to measure: windows for each competitor, and the seconds after which the rest of them are left out."""
+    """Windows of each competitor. After ``seconds`` no window beyond ``min_windows`` is started."""
 
     windows: int
     seconds: float
@@ -42,6 +45,10 @@ class Effort:
 
 
 FULL, QUICK = Effort(windows=30, seconds=8.0), Effort(windows=8, seconds=0.7, min_windows=2)
+
+
+def effort_of(quick: bool) -> Effort:
+    return QUICK if quick else FULL
 
 
 @dataclass(frozen=True)
@@ -58,7 +65,7 @@ class Work:
 
 @contextlib.contextmanager
 def threads(number: int) -> Iterator[None]:
-    """So many torch threads inside, the former number outside."""
+    """This number of torch threads inside, the former number outside."""
     before = torch.get_num_threads()
     torch.set_num_threads(number)
     try:
@@ -67,11 +74,16 @@ def threads(number: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def new_system(kind: str, work: Work, algorithm: str = "auto") -> T1FLS | IT2FLS:
-    """A system of the size of ``work``: kind "t1", or the uncertainty of an IT2 one, "hs", "h" or "s".
+def n_cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
-    The t-norm is the estimators' default. Slopes and intercepts are spread out, as after training: near zero all rules
-    would agree, and end points are easy to find where rules agree.
+
+def new_system(kind: str, work: Work, algorithm: str = "auto") -> T1FLS | IT2FLS:
+    """A system of the size of ``work`` with the estimators' t-norm.
+
+    Slopes and intercepts are spread out, as after training: near zero the consequents of all rules agree, and the end
+    points of equal consequents are easy to find.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -92,44 +104,50 @@ def random_rows(n_rows: int, n_features: int) -> Rows:
     return Rows.of(x, torch.sin(x.sum(dim=1, keepdim=True) / math.sqrt(n_features)) + x[:, :1])
 
 
-class _Marks:
-    """The moments at which steps ended; takes the place of a progress bar."""
+def fitted_model(n_features: int, n_rules: int) -> FLSRegressor:
+    """A model whose predictions are timed; two epochs of training are enough for that."""
+    x = np.random.default_rng(0).standard_normal((2_000, n_features))
+    return FLSRegressor(kind="it2", n_rules=n_rules, epochs=2, random_state=0).fit(x, np.sin(x.sum(axis=1)))
+
+
+class StepTimes:
+    """Progress of a training run that records the time at the end of every step."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.moments: list[float] = []
+        self.times: list[float] = []
 
     def compiled(self, seconds: float) -> None:
-        """Not of interest: before the first moment."""
+        """Compiling ends before the first step."""
 
     def step(self, n_rows: int) -> None:
-        self.moments.append(self.clock())
+        self.times.append(self.clock())
 
     def epoch(self, row: dict[str, float]) -> None:
-        """Not of interest."""
+        """There is one epoch."""
 
 
 def run_steps(
     system: T1FLS | IT2FLS, rows: Rows, batch: int, weight_decay: float = 0.0, clock: Clock = ONE_THREAD
 ) -> list[float]:
-    """Train for one epoch by the real loop, Adam and the squared error; the moments at which its steps ended."""
+    """Train for one epoch by the training loop with Adam and the squared error; the times at the ends of the steps."""
     config = TrainConfig(epochs=1, batch_size=batch, weight_decay=weight_decay)
-    marks = _Marks(clock)
+    progress = StepTimes(clock)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of a run cut short, which is told below
-        result = train(system, rows, config, generator=torch.Generator().manual_seed(2), progress=marks)
+        warnings.simplefilter("ignore", UserWarning)  # the loop warns of an early end, which raises below
+        result = train(system, rows, config, generator=torch.Generator().manual_seed(2), progress=progress)
     if result.stopped_by == "interrupt":
-        raise KeyboardInterrupt  # a run cut short is no measurement
+        raise KeyboardInterrupt
     if result.stopped_by != "epochs" or result.n_steps != -(-len(rows) // batch):
         raise RuntimeError(f"a run of {result.n_steps} steps ended by {result.stopped_by}, which is no measurement.")
-    return marks.moments
+    return progress.times
 
 
 class Steps:
-    """Training steps of one system and size; a call gives the seconds of one step, from a window of several.
+    """Training steps of one system and size. A call returns the seconds of one step, from a window of several.
 
-    The time between the ends of the first and the last step is divided by the steps between: what an epoch costs before and
-    after its steps is left out.
+    The time between the ends of the first and the last step is divided by the number of steps between them: the cost of an
+    epoch before and after its steps is left out.
     """
 
     def __init__(self, kind: str, work: Work, algorithm: str = "auto", clock: Clock = ONE_THREAD) -> None:
@@ -137,23 +155,23 @@ class Steps:
         self.system = new_system(kind, work, algorithm)
         self.work = work
         self._rows = random_rows((_MIN_STEPS + 1) * work.batch, work.n_features)
-        self()  # the first steps compile or load kernels
+        self()  # compiles or loads the kernels
         steps = round(min(_MAX_STEPS, max(_MIN_STEPS, _WINDOW_SECONDS / self())))
         self._rows = random_rows((steps + 1) * work.batch, work.n_features)
 
     def __call__(self) -> float:
-        moments = run_steps(self.system, self._rows, self.work.batch, clock=self.clock)
-        return (moments[-1] - moments[0]) / (len(moments) - 1)
+        times = run_steps(self.system, self._rows, self.work.batch, clock=self.clock)
+        return (times[-1] - times[0]) / (len(times) - 1)
 
 
 class Calls:
-    """A function; a call gives the seconds of one call of it, from a window of several."""
+    """Calls of a function. A call of this object returns the seconds of one of them, from a window of several."""
 
     def __init__(self, function: Callable[[], object], clock: Clock = ONE_THREAD) -> None:
         self._clock = clock
         self._function = function
         self._repeats = 1
-        self()
+        self()  # compiles or loads the kernels
         self._repeats = round(min(1000, max(1, _WINDOW_SECONDS / self())))
 
     def __call__(self) -> float:
@@ -164,7 +182,7 @@ class Calls:
 
 
 def fastest(competitors: Mapping[Name, Callable[[], float]], effort: Effort) -> dict[Name, float]:
-    """Shortest window of every competitor in seconds. They take turns, in alternating order."""
+    """Shortest window of every competitor in seconds. The competitors take turns, in alternating order."""
     best = dict.fromkeys(competitors, math.inf)
     names = list(competitors)
     began = time.perf_counter()
@@ -174,17 +192,3 @@ def fastest(competitors: Mapping[Name, Callable[[], float]], effort: Effort) -> 
         for name in names if turn % 2 == 0 else reversed(names):
             best[name] = min(best[name], competitors[name]())
     return best
-
-
-def warm_up(say: Callable[[str], None], patience: float = 3.0) -> None:
-    """Compile or load the kernels, so that no time that is reported holds it. Says so where it takes long."""
-    timer = threading.Timer(patience, say, ["compiling kernels, once per machine ..."])
-    timer.start()
-    try:
-        for kind in ("t1", "hs", "h"):
-            for dtype in (torch.float32, torch.float64):
-                rows = random_rows(32, 2)
-                system = new_system(kind, Work(16, 2, 3)).to(dtype)
-                run_steps(system, Rows.of(rows.x.to(dtype), rows.target.to(dtype)), 16, weight_decay=0.1)
-    finally:
-        timer.cancel()

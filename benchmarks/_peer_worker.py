@@ -1,13 +1,13 @@
-"""Fits one peer, or ours, again and again on request; run as a script by an interpreter that need not have deepfls.
+"""Fits of one package on request; ``peers.py`` runs this script in an interpreter that need not have deepfls.
 
-    python peer_worker.py NAME DATA.npz N_RULES EPOCHS BATCH
+    python _peer_worker.py NAME DATA.npz N_RULES EPOCHS BATCH
 
-It prints the versions that matter, then for every line on standard input the seconds of one fit. One thread throughout,
-so the processor time of the process is the time of the fit but for what others take from the machine.
+It prints "ready", then for every line on standard input the processor seconds of one fit, on one thread.
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 import warnings
@@ -47,7 +47,7 @@ def pytsk(n_rules: int, epochs: int, batch: int) -> Fit:
 def highfis(n_rules: int, epochs: int, batch: int) -> Fit:
     from highfis import TSKRegressor
 
-    # eval_metrics_every=0: otherwise every epoch runs another pass over the rows.
+    # eval_metrics_every=0: any other value adds a pass over the rows to epochs.
     model = TSKRegressor(
         n_mfs=n_rules,
         mf_init="kmeans",
@@ -73,10 +73,10 @@ def endgame(n_rules: int, epochs: int, batch: int) -> Fit:
     return model.fit
 
 
-def _ours(kind: str, n_rules: int, epochs: int, batch: int) -> Fit:
+def ours(kind: str, n_rules: int, epochs: int, batch: int) -> Fit:
     from deepfls import FLSRegressor
 
-    # The work the others do: k-means, random consequents, a constant rate, no decay.
+    # The same work as the peers: k-means, random consequents, a constant rate, no decay.
     model = FLSRegressor(
         kind=kind,
         n_rules=n_rules,
@@ -91,17 +91,9 @@ def _ours(kind: str, n_rules: int, epochs: int, batch: int) -> Fit:
     return model.fit
 
 
-def ours_t1(n_rules: int, epochs: int, batch: int) -> Fit:
-    return _ours("t1", n_rules, epochs, batch)
-
-
-def ours_it2(n_rules: int, epochs: int, batch: int) -> Fit:
-    return _ours("it2", n_rules, epochs, batch)
-
-
 FITS: dict[str, Callable[[int, int, int], Fit]] = {
-    "ours T1": ours_t1,
-    "ours IT2": ours_it2,
+    "ours T1": functools.partial(ours, "t1"),
+    "ours IT2": functools.partial(ours, "it2"),
     "pytsk": pytsk,
     "highfis": highfis,
     "endgame": endgame,
@@ -115,11 +107,11 @@ def main(name: str, data: str, n_rules: str, epochs: str, batch: str) -> None:
     torch.set_num_threads(1)
     with np.load(data) as arrays:
         x, y = arrays["x"], arrays["y"]
-    # Peers print and warn; standard output carries the seconds only.
+    # Packages print and warn; standard output carries only the seconds.
     answers, sys.stdout = sys.stdout, sys.stderr
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        # Kernels are compiled and modules imported before anything is timed.
+        # This fit compiles kernels and imports modules before the timed ones.
         FITS[name](min(int(n_rules), 5), 1, 64)(x[:128], y[:128])
         fit = FITS[name](int(n_rules), int(epochs), int(batch))
         print("ready", file=answers, flush=True)

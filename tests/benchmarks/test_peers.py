@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from deepfls.bench import peers
-from deepfls.bench.peers import FitWork, PeerError
-from deepfls.bench.rows import Row, Target
-from deepfls.bench.timing import Effort
+import peers
+from _report import Row, Target
+from _timing import Effort
+from peers import FitWork, PeerError
 
 SMALL = FitWork(60, 3, 3, 1, 32, {"pytsk": Target(">=", 4)}, {"pytsk": Target(">=", 1)})
 ONCE = Effort(windows=1, seconds=0.0, min_windows=1)
@@ -25,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def commands(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """Commands that would have been run; the one that installs highfis fails."""
+    """Commands of the installation, not run; the one that installs highfis fails."""
     found: list[list[str]] = []
 
     def run(command: list[str]) -> None:
@@ -40,7 +40,7 @@ def commands(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
 
 def test_environment_is_made_in_the_users_cache_with_torch_pinned(cache: Path, commands: list[list[str]]) -> None:
-    python, failed = peers.install(lambda text: None)
+    python, failed = peers.install()
     assert commands[0] == [sys.executable, "-m", "venv", str(cache / "peers")]
     assert python.is_relative_to(cache / "peers")
     assert all(any(part.startswith("torch==") for part in command) for command in commands[1:])
@@ -53,9 +53,9 @@ def test_environment_is_made_in_the_users_cache_with_torch_pinned(cache: Path, c
 def test_environment_is_found_again_but_tried_again_where_a_peer_failed(
     commands: list[list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    peers.install(lambda text: None)
+    peers.install()
     first = len(commands)
-    peers.install(lambda text: None)
+    peers.install()
     assert len(commands) == 2 * first
 
     def run(command: list[str]) -> None:
@@ -64,9 +64,9 @@ def test_environment_is_found_again_but_tried_again_where_a_peer_failed(
             Path(command[-1]).mkdir()
 
     monkeypatch.setattr(peers, "_run", run)
-    assert peers.install(lambda text: None)[1] == {}
+    assert peers.install()[1] == {}
     before = len(commands)
-    assert peers.install(lambda text: None)[1] == {}
+    assert peers.install()[1] == {}
     assert len(commands) == before
 
 
@@ -76,11 +76,11 @@ def test_missing_installer_is_reported_and_nothing_else_measured(cache: Path, mo
 
     monkeypatch.setattr(peers, "_run", run)
     (row,) = peers.measure(quick=True)
-    assert row == Row("peers", "no environment for the peers: No module named venv", None, "x")
+    assert row == Row("no environment for the peers: No module named venv", None, "x")
     assert row.holds is None
 
 
-def test_ours_and_peers_are_timed_in_processes_and_a_broken_peer_is_told() -> None:
+def test_ours_and_peers_are_timed_in_processes_and_a_broken_peer_has_a_reason() -> None:
     seconds, failed = peers.seconds_of_fits(Path(sys.executable), ["pytsk"], SMALL, ONCE)
     assert set(seconds) == {"ours T1", "ours IT2"}
     assert all(value > 0 for value in seconds.values())
@@ -89,7 +89,7 @@ def test_ours_and_peers_are_timed_in_processes_and_a_broken_peer_is_told() -> No
 
 def test_ratios_stand_beside_their_targets(monkeypatch: pytest.MonkeyPatch) -> None:
     times = {"ours T1": 0.1, "ours IT2": 0.2, "pytsk": 0.5}
-    monkeypatch.setattr(peers, "install", lambda say: (Path(sys.executable), {"highfis": "highfis: none"}))
+    monkeypatch.setattr(peers, "install", lambda: (Path(sys.executable), {"highfis": "highfis: none"}))
     monkeypatch.setattr(peers, "WORKS", (SMALL,))
     monkeypatch.setattr(peers, "seconds_of_fits", lambda *args: (times, {"endgame": "endgame failed: x"}))
     rows = list(peers.measure())
@@ -119,10 +119,10 @@ def test_long_fit_is_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["fit\n"]
 
 
-def test_silent_peer_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_process_without_an_answer_is_ended(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     sleeper = tmp_path / "sleeper.py"
     sleeper.write_text("import time\ntime.sleep(600)\n")
-    monkeypatch.setattr(peers.peer_worker, "__file__", str(sleeper))
+    monkeypatch.setattr(peers, "WORKER", sleeper)
     monkeypatch.setattr(peers, "_TIMEOUT", 0.2)
     with pytest.raises(PeerError, match="pytsk failed: no answer within 0 s"):
         peers.Worker(Path(sys.executable), "pytsk", tmp_path / "rows.npz", SMALL)

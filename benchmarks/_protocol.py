@@ -1,8 +1,8 @@
-"""The experiment of Köklü, Güven and Kumbasar (2024), in their protocol: data, starting values, training, measures.
+"""The protocol of Köklü, Güven and Kumbasar (2024): data, starting values, training and published figures.
 
-Four systems are compared. Three of them are one system with three algorithms for its type reduction, and take the same
-steps: "it2-km" (the classic Karnik-Mendel algorithm, sample by sample), "it2-fkm" (the paper's enumeration of 2^P choices)
-and "it2" (ours). "t1" is the Type-1 system.
+Three of the four systems are one system with three algorithms of type reduction, and take the same training steps: "it2-km"
+(the classic Karnik-Mendel algorithm, sample by sample), "it2-fkm" (the paper's enumeration of 2^rules choices) and "it2"
+(ours). "t1" is the Type-1 system.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from _timing import threads
 from deepfls.data.datasets import Dataset
-from deepfls.data.scaling import Scaling
-from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.config import TrainConfig
-from deepfls.training.loop import Rows, train
+from deepfls.nn import IT2FLS, T1FLS
+from deepfls.training import TrainConfig, train
+from deepfls.training.batches import Rows
 from deepfls.training.start import initialize_system
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -29,6 +30,8 @@ RULES = (5, 10, 15)
 SYSTEMS = ("t1", "it2-km", "it2-fkm", "it2")
 ALGORITHMS = {"it2-km": "iterative", "it2-fkm": "enumerate", "it2": "auto"}
 BATCH_SIZES = {"ccpp": 512, "boston": 64, "enb": 64}
+# Number of targets, the last columns of each table.
+N_TARGETS = {"ccpp": 1, "boston": 1, "enb": 2, "kin8nm": 1, "naval": 2, "california": 1, "gas_turbine": 2}
 EPOCHS = 100
 
 _MINUTE, _HOUR = 60, 3600
@@ -44,7 +47,7 @@ PAPER_SECONDS: dict[tuple[str, str], tuple[float, ...]] = {
     ("enb", "it2-km"): (3 * _HOUR + 2 * _MINUTE, 6 * _HOUR + 50 * _MINUTE, 9 * _HOUR + 57 * _MINUTE),
     ("enb", "it2-fkm"): (12, 13, 45),
 }
-# Its test errors, for each output; KM and fKM are the same.
+# Test errors of the paper for each output; those of KM and fKM are equal.
 PAPER_RMSE: dict[tuple[str, str], tuple[tuple[float, ...], ...]] = {
     ("ccpp", "t1"): ((0.246, 0.241, 0.238),),
     ("ccpp", "it2"): ((0.242, 0.237, 0.235),),
@@ -56,7 +59,7 @@ PAPER_RMSE: dict[tuple[str, str], tuple[tuple[float, ...], ...]] = {
 
 
 def paper_seconds(dataset: str, rules: int, system: str) -> float | None:
-    """The paper's training time; for our system that of its fastest counterpart, fKM."""
+    """Training time of the paper; for our system that of its fastest counterpart, fKM."""
     times = PAPER_SECONDS.get((dataset, "it2-fkm" if system == "it2" else system))
     return float(times[RULES.index(rules)]) if times is not None and rules in RULES else None
 
@@ -66,9 +69,15 @@ def paper_rmse(dataset: str, rules: int, system: str, output: int) -> float | No
     return errors[output][RULES.index(rules)] if errors is not None and rules in RULES else None
 
 
+def z_scores(values: Array) -> Array:
+    """Columns with mean 0 and standard deviation (n - 1) 1; constant columns become 0."""
+    deviation = values.std(axis=0, ddof=1)
+    return (values - values.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0)
+
+
 @dataclass(frozen=True)
 class Split:
-    """Training and test rows in z-units of the whole set."""
+    """Training and test rows of a table."""
 
     x: Array
     y: Array
@@ -76,18 +85,32 @@ class Split:
     y_test: Array
 
 
+def random_split(x: Array, y: Array, seed: int) -> Split:
+    """``round(0.7 N)`` random training rows; the others are test rows."""
+    train_rows, test_rows = np.split(np.random.default_rng(seed).permutation(len(x)), [round(0.7 * len(x))])
+    return Split(x[train_rows], y[train_rows], x[test_rows], y[test_rows])
+
+
 def protocol_split(data: Dataset, seed: int) -> Split:
-    """z-score over the whole set (n - 1), then ``round(0.7 N)`` random training rows; the rest are for testing."""
-    x, y = Scaling.standard(data.x).apply(data.x), Scaling.standard(data.y).apply(data.y)
-    order = np.random.default_rng(seed).permutation(len(x))
-    n_train = round(0.7 * len(x))
-    chosen, others = order[:n_train], order[n_train:]
-    return Split(x[chosen], y[chosen], x[others], y[others])
+    """The split of the paper, in z-scores of the whole set."""
+    return random_split(z_scores(data.x), z_scores(data.y), seed)
+
+
+def read_table(name: str, folder: Path) -> tuple[Array, Array]:
+    """Inputs of a CSV file, and its targets in z-scores; the column "year" of gas_turbine is no input."""
+    import pandas as pd
+
+    places = [folder / f"{name}.csv", folder / "extra" / f"{name}.csv.gz", folder / f"{name}.csv.gz"]
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
+        raise FileNotFoundError(f"{folder} must have the file {name}.csv, {name}.csv.gz or extra/{name}.csv.gz.")
+    values = pd.read_csv(path).drop(columns="year", errors="ignore").to_numpy(dtype=float)
+    return values[:, : -N_TARGETS[name]], z_scores(values[:, -N_TARGETS[name] :])
 
 
 @dataclass(frozen=True)
-class Run:
-    """One training run: seconds and steps as measured or extrapolated, test errors per output where it ran to its end."""
+class TrainingRun:
+    """Seconds and steps of one training run, measured or extrapolated; test errors per output of a complete run."""
 
     seconds: float
     steps: int
@@ -96,7 +119,7 @@ class Run:
 
 
 def new_system(system: str, split: Split, rules: int, seed: int) -> T1FLS | IT2FLS:
-    """A system at the paper's starting values: the same for the three IT2 systems of a seed."""
+    """A system at the paper's starting values, which are equal for the three IT2 systems of a seed."""
     n_features, n_outputs = split.x.shape[1], split.y.shape[1]
     with torch.random.fork_rng(devices=[]):
         fls: T1FLS | IT2FLS
@@ -117,25 +140,25 @@ def new_system(system: str, split: Split, rules: int, seed: int) -> T1FLS | IT2F
 
 def run(
     dataset: str, split: Split, rules: int, system: str, seed: int, *, epochs: int = EPOCHS, timed_steps: int | None = None
-) -> Run:
+) -> TrainingRun:
     """Train one system on one split, on one thread.
 
     Parameters
     ----------
     dataset : str
-        Names the batch size.
+        Determines the batch size.
     split : Split
     rules : int
     system : {"t1", "it2-km", "it2-fkm", "it2"}
     seed : int
-        Of starting values and shuffling.
+        Seed of the starting values and of the shuffling.
     epochs : int
     timed_steps : int, optional
-        Time this many real training steps and extrapolate to the whole run, which then gives no test error.
+        Take this number of real training steps and extrapolate their time to the complete run. There is no test error.
 
     Returns
     -------
-    Run
+    TrainingRun
     """
     fls = new_system(system, split, rules, seed)
     batch_size = BATCH_SIZES[dataset]
@@ -148,34 +171,30 @@ def run(
     else:
         timed_steps = None
     config = TrainConfig(learning_rate=0.01, epochs=epochs, batch_size=batch_size, drop_last=True)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with threads(1):
         began = time.perf_counter()
         result = train(fls, rows, config, generator=torch.Generator().manual_seed(seed))
         seconds = time.perf_counter() - began
-    finally:
-        torch.set_num_threads(threads)
     if result.stopped_by == "interrupt":
-        raise KeyboardInterrupt  # a run cut short is no measurement
+        raise KeyboardInterrupt  # an incomplete run is no measurement
     if timed_steps is not None:
-        return Run(seconds / timed_steps * n_steps, n_steps, True, None)
+        return TrainingRun(seconds / timed_steps * n_steps, n_steps, True, None)
     with torch.no_grad():
         errors = fls(torch.tensor(split.x_test, dtype=torch.float32)).double().numpy() - split.y_test
-    return Run(seconds, n_steps, False, tuple(np.sqrt(np.mean(errors**2, axis=0)).tolist()))
+    return TrainingRun(seconds, n_steps, False, tuple(np.sqrt(np.mean(errors**2, axis=0)).tolist()))
 
 
 def warm_up() -> None:
-    """Compile the row kernels before anything is timed."""
+    """Compile or load the kernels of every system, so that no reported time includes it."""
     split = Split(*(np.zeros(shape) for shape in ((64, 2), (64, 1), (2, 2), (2, 1))))
     for system in SYSTEMS:
         run("boston", split, 2, system, 0, epochs=1)
 
 
-def summary_rows(dataset: Dataset, rules: int, system: str, runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """One row per output of a cell: mean errors and median times over the seeds, beside the paper's figures."""
+def summary_rows(dataset: Dataset, rules: int, system: str, runs: Sequence[TrainingRun]) -> list[dict[str, Any]]:
+    """One row per output: mean errors and median times over the seeds, beside the paper's figures."""
     finished = [run.rmse for run in runs if run.rmse is not None]
-    # A moment in which the machine did something else is no part of the time; among the errors nothing is left out.
+    # The median leaves out single runs that other processes slowed down; no error is left out.
     seconds = float(np.median([run.seconds for run in runs]))
     rows = []
     for output, name in enumerate(dataset.target_names):
