@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests"))  # the systems of the tests
 
 from deepfls import FLSRegressor  # noqa: E402
 from deepfls.cli.sections import hardware, markdown_table, write_section  # noqa: E402
-from deepfls.export.c import c_header  # noqa: E402
+from deepfls.export.c_header import c_header  # noqa: E402
 from deepfls.inspection.plain import PlainSystem  # noqa: E402
 from export_cases import compiled, inputs_of, random_plain_system, reference, run_c  # noqa: E402  # after the path
 

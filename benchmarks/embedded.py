@@ -22,7 +22,7 @@ import numpy as np
 
 from deepfls import FLSRegressor
 from deepfls.cli.sections import markdown_table, write_section
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.inspection.plain import PlainSystem
 

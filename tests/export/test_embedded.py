@@ -10,7 +10,7 @@ import pytest
 
 from deepfls import FLSRegressor
 from deepfls.export import c_fixed, c_float
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.inspection.plain import PlainSystem
 from export_cases import compiled, error_by_spread, inputs_of, random_plain_system, relative_error, run_c

@@ -108,7 +108,7 @@ def test_learning_goes_on_from_the_file(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lower", "message"),
     [
-        ("[1],[0.1 0.1]", r"LowerLag must be 0, got \[0\.1 0\.1\]; another one has no form here"),
+        ("[1],[0.1 0.1]", r"LowerLag must be 0, got \[0\.1 0\.1\]; deepfls cannot represent another value"),
         ("[0],[0 0]", r"LowerScale must be one number greater than 0 and at most 1, got \[0\]"),
         ("[0.5 0.5],[0 0]", r"LowerScale must be one number greater than 0 and at most 1, got \[0\.5 0\.5\]"),
         ("[0.5]", "MF1 must be 'NAME':'TYPE',"),
@@ -156,7 +156,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
         ("NumRules=3", "NumRules=4", "line 37: NumRules says 4 rules, got 3"),
         ("NumInputs=2", "NumInputs=999999", "line 6: numinputs must be between 1 and 10,000, got '999999'"),
         ("NumInputs=2", "NumInputs=__import__('os')", "line 6: numinputs must be between 1 and 10,000"),
-        ("NumInputs=2", "NumInputs=3", "must have a section [Input3]: it is cut short"),
+        ("NumInputs=2", "NumInputs=3", "must have a section [Input3]: the file is truncated"),
         ("[20 0]", "[0 0]", "line 19: a set must have a positive width"),
         ("[20 0]", "[nan 0]", "line 19: numbers are expected, got 'nan 0'"),
         ("[20 0]", "[1e999 0]", "line 19: numbers must be within ±1e100"),
@@ -169,7 +169,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
         ("1 1, 1 (1) : 1", "0 0, 1 (1) : 1", "line 38: a rule must use at least one input"),
         ("1 1, 1 (1) : 1", "7 1, 1 (1) : 1", "line 38: the input 'heat' has no set 7"),
         ("1 1, 1 (1) : 1", "1 1, 9 (1) : 1", "line 38: output 1 has no function 9"),
-        ("1 1, 1 (1) : 1", "1, 1 (1) : 1", "line 38: a rule must have 2 sets and 1 outputs"),
+        ("1 1, 1 (1) : 1", "1, 1 (1) : 1", "line 38: a rule must have 2 sets and 1 output,"),
         ("1 1, 1 (1) : 1", "what?", "line 38: a rule must be 'SETS, OUTPUTS (WEIGHT) : CONNECTION', got 'what?'"),
         (
             "'linear',[0.001 0.02 0.7]",
@@ -177,7 +177,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
             "line 35: an output must be 'constant' of 1 or 'linear' of 3 numbers",
         ),
         ("DefuzzMethod='wtaver'", "DefuzzMethod='wtsum'", "line 2: DefuzzMethod must be 'wtaver', got \"'wtsum'\""),
-        ("[Input2]", "[Input1]", "line 22: the section [Input1] is there twice"),
+        ("[Input2]", "[Input1]", "line 22: the section [Input1] occurs twice"),
         ("Version=2.0", "nonsense", "line 5: a line must be [SECTION] or KEY=VALUE, got 'nonsense'"),
     ],
 )

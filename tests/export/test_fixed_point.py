@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint
 from export_cases import SANITIZERS, WARNINGS, compiled, inputs_of, needs_gcc, random_plain_system, run_c
 
