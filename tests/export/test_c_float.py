@@ -112,7 +112,7 @@ def test_fast_math_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("middle", [0.0, 1e6])
 def test_c_agrees_with_a_trained_estimator(kind: str, middle: float, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    # Inputs a million of their spreads from zero.
+    # With middle=1e6, the inputs lie a million standard deviations from zero.
     x = (middle + rng.normal(size=(10_000, 4))).astype(np.float32).astype(np.float64)
     y = 1e5 + np.sin(x[:, 0] - middle) + (x[:, 1] - middle) * (x[:, 2] - middle)
     model = FLSRegressor(kind=kind, n_rules=5, epochs=5, random_state=0).fit(x[:500], y[:500])
@@ -126,7 +126,7 @@ def test_c_agrees_with_a_trained_estimator(kind: str, middle: float, tmp_path: P
             scaled = system(torch.from_numpy((far - model.x_scaling_.shift) / model.x_scaling_.scale))
         truth = model.y_scaling_.shift + model.y_scaling_.scale * scaled.numpy()
         got = run_c(program, far, 1)
-        # The spread matters here, not the size of 1e5: the rounding of the output alone is 4e-8 of that.
+        # Relative to the output, which is about 1e5, even an error of the size of the spread would be 1e-5.
         assert error_by_spread(got.y, truth) < 1e-5
         assert relative_error(got.y, truth) < 1e-5
 
@@ -140,7 +140,7 @@ def test_c_keeps_the_probabilities_and_classes_of_a_classifier(tmp_path: Path) -
     got = run_c(compiled(tmp_path, (tmp_path / "classes.h").read_text()), np.vstack([x, [[np.nan, 0, 0]]]), 3)
     probabilities = model.predict_proba(x)
     np.testing.assert_allclose(got.y[:-1], probabilities, atol=1e-5)
-    # Where two classes are as probable as each other, rounding may choose either.
+    # If two classes are equally probable, rounding may choose either.
     sure = np.sort(probabilities, axis=1)[:, -1] - np.sort(probabilities, axis=1)[:, -2] > 1e-4
     assert (model.classes_[got.index[:-1]] == model.predict(x))[sure].all()
     assert got.index[-1] == -1
