@@ -19,6 +19,9 @@ from deepfls.estimators import FLSRegressor
 from deepfls.export.rendering import counted
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# Values with their line numbers by key, and these by section with the line number of the section.
+_Entries = dict[str, tuple[str, int]]
+_Sections = dict[str, tuple[_Entries, int]]
 
 # Limits against files that are not meant as rules.
 _LARGEST_FILE, _LARGEST_COUNT = 10_000_000, 10_000
@@ -119,7 +122,7 @@ class _Parser:
 
     def parsed(self) -> _Parsed:
         sections = self.sections()
-        system, where = sections.get("system", ({}, 0))
+        system, where = sections["system"]
         kind = self.text(system, "type", "mamdani")
         if kind != "sugeno":
             raise self.fail(
@@ -136,10 +139,10 @@ class _Parser:
             raise self.fail(where, f"DefuzzMethod must be 'wtaver', got {system['defuzzmethod'][0]!r}")
         return self.arrays(inputs, outputs, sections, counts["numrules"])
 
-    def sections(self) -> dict[str, tuple[dict[str, tuple[str, int]], int]]:
+    def sections(self) -> _Sections:
         """Values of KEY=VALUE with their line numbers, by section and key in lower case."""
-        found: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
-        entries: dict[str, tuple[str, int]] = {}
+        found: _Sections = {}
+        entries: _Entries = {}
         self.rule_lines: list[tuple[str, int]] = []
         section = ""
         for line, text in enumerate(self.lines):
@@ -166,10 +169,10 @@ class _Parser:
             )
         return found
 
-    def text(self, entries: dict[str, tuple[str, int]], key: str, default: str) -> str:
+    def text(self, entries: _Entries, key: str, default: str) -> str:
         return entries.get(key, (default, 0))[0].strip("'\"")
 
-    def count(self, entries: dict[str, tuple[str, int]], key: str, where: int) -> int:
+    def count(self, entries: _Entries, key: str, where: int) -> int:
         value, line = entries.get(key, ("", where))
         if not re.fullmatch(r"\d{1,6}", value) or not 1 <= int(value) <= _LARGEST_COUNT:
             raise self.fail(line, f"{key} must be between 1 and {_LARGEST_COUNT:,}, got {value[:40]!r}")
@@ -184,7 +187,7 @@ class _Parser:
             raise self.fail(line, f"numbers must be within ±1e100, got {text[:60]!r}")
         return values
 
-    def variable(self, sections: dict[str, Any], kind: str, place: int) -> _Variable:
+    def variable(self, sections: _Sections, kind: str, place: int) -> _Variable:
         if f"{kind}{place}" not in sections:
             raise FisFileError(f"{self.path.name} must have a section [{kind.capitalize()}{place}]: the file is truncated.")
         entries, where = sections[f"{kind}{place}"]
@@ -214,7 +217,7 @@ class _Parser:
             raise self.fail(line, f"LowerLag must be 0, got [{lags[:40]}]; deepfls cannot represent another value")
         return values[0]
 
-    def arrays(self, inputs: list[_Variable], outputs: list[_Variable], sections: Any, n_rules: int) -> _Parsed:
+    def arrays(self, inputs: list[_Variable], outputs: list[_Variable], sections: _Sections, n_rules: int) -> _Parsed:
         rules = [self.rule(text, line, len(inputs), len(outputs)) for text, line in self.rule_lines]
         if len(rules) != n_rules:
             raise self.fail(sections["rules"][1], f"NumRules says {n_rules} rules, got {len(rules)}")

@@ -14,6 +14,7 @@ These tools multiply grades. The geometric mean of M Gaussian grades ("htsk") is
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def script_text(plain: PlainSystem, name: str = "deepfls") -> str:
     return render("model.m", v=identifiers([name], "model")[0], inputs=inputs, outputs=outputs, **_context(plain))
 
 
-_FORMS: dict[str, Any] = {".fis": fis_text, ".m": script_text, ".t2fis": t2fis_text}
+_FORMS: dict[str, Callable[[PlainSystem, str], str]] = {".fis": fis_text, ".m": script_text, ".t2fis": t2fis_text}
 
 
 def _context(plain: PlainSystem) -> dict[str, Any]:
