@@ -18,7 +18,7 @@ import numpy as np
 
 from _report import markdown_table, option_parser, positive, write_results
 from deepfls import FLSRegressor
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.inspection.plain import PlainSystem
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -22,7 +22,7 @@ import numpy as np
 
 from _report import markdown_table, option_parser, positive, write_results
 from deepfls import FLSRegressor
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.inspection.plain import PlainSystem
 

@@ -24,7 +24,7 @@ from _timing import NAMES, Work, new_system, random_rows, run_steps, threads
 TITLE = "Memory of a training step"
 METHOD = "Allocations are counted; peaks are those of the operating system."
 # Rules and features double together. The batch is far larger, so that rules x features, the parameters, do not show.
-SIZES = tuple(Work(batch=4096, n_features=size, n_rules=size) for size in (8, 16, 32, 64))
+SIZES = tuple(Work(batch=65_536, n_features=size, n_rules=size) for size in (8, 16, 32, 64))
 LARGE = Work(batch=8192, n_features=90, n_rules=200)
 # The exponent is 1 if the bytes grow with rules + features, and 2 if they grow with rules x features.
 EXPONENT, OF_TENSOR = Target("<=", 1.1), Target("<=", 0.25)

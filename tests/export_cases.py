@@ -1,4 +1,4 @@
-"""Systems to export, and C programs made from headers: what the tests of exports share."""
+"""Random systems, C programs made from headers, and error measures for the tests of exports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ int main(void)
 
 
 class COutput(NamedTuple):
-    """What a compiled header gives for rows: each (rows, outputs), and the index of the class."""
+    """Results of a compiled header for rows: each (rows, outputs), and the index of the class."""
 
     y: Array
     y_left: Array
@@ -59,7 +59,7 @@ class COutput(NamedTuple):
 
 
 def random_plain_system(seed: int, **fields: Any) -> PlainSystem:
-    """A system with random rules over inputs on scales of their own, some far from zero."""
+    """A system with random rules over inputs of different scales, some of them far from zero."""
     rng = np.random.default_rng(seed)
     n_rules = fields.pop("n_rules", int(rng.integers(1, 9)))
     n_features = fields.pop("n_features", int(rng.integers(1, 6)))
@@ -138,10 +138,10 @@ def run_c(program: Path, x: Array, n_outputs: int, dtype: Any = np.float32) -> C
 
 
 def reference(plain: PlainSystem, x: Array, *, exact: bool = False) -> Output:
-    """What Python computes in float64: crisp outputs as ``predict`` gives them, ends as ``predict_interval`` does.
+    """Results of Python in float64: the crisp outputs of ``predict``, and the ends of the type-reduced set.
 
-    Where ``exact``, firing and consequents come from fractions and only their differences are rounded: far outside the data
-    float64 itself loses the differences between logarithms of firing.
+    If ``exact``, firing and consequents are computed in fractions and only their differences are rounded: far outside the
+    data float64 itself loses the differences between log-firings.
     """
     if exact:
         log_lower, log_upper, own_lower, consequents = _exact_forms(plain, x)
@@ -150,7 +150,7 @@ def reference(plain: PlainSystem, x: Array, *, exact: bool = False) -> Output:
         own_lower = log_lower
     y_left, y_right, y = plain.reduced(log_lower, log_upper, consequents)
     if plain.type_reduction in ("bmm", "sm"):
-        # Not held within the ends, which is what `predict` does and where firing below e^-600 shows.
+        # As in `predict`, not clipped to the ends, which differ if firing is below e^-600.
         mix = None if plain.mix is None else torch.from_numpy(plain.mix)
         parts = map(torch.from_numpy, (own_lower, log_upper, consequents))
         y = type_reduce(*parts, method=plain.type_reduction, mix=mix).numpy()
@@ -180,9 +180,9 @@ def relative_error(got: Array, truth: Array) -> float:
 
 
 def error_by_spread(got: Array, truth: Array) -> float:
-    """Largest error relative to the spread of the truth over the rows alone, beyond half a unit of an output in float32.
+    """Largest error relative to the spread of the truth over the rows, without half a unit of the output in float32.
 
-    No function that returns a float does better than that half unit, however large it is by the spread.
+    No function that returns a float can avoid that half unit.
     """
     beyond = np.maximum(np.abs(got - truth) - np.spacing(np.abs(truth).astype(np.float32)).astype(np.float64) / 2, 0.0)
     return float((beyond / np.maximum(np.std(truth, axis=0), 1e-30)).max())

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the compiler and the emulator where they are missing and this can be done; says why where it cannot.
+# Installs the compiler and the emulator if they are missing; prints the reason if it cannot.
 set -eu
 missing=""
 for tool in arm-none-eabi-gcc:gcc-arm-none-eabi qemu-system-arm:qemu-system-arm; do

@@ -1,6 +1,6 @@
-/* Runs an exported system on a bare Cortex-M and prints, through semihosting, one line of words in hexadecimal per vector:
- * outputs, left ends, right ends, SysTick ticks of REPEATS predictions, ticks of the same loop around nothing; at the end the
- * deepest use of the stack by a prediction, in bytes. vectors.h has the inputs; T is their type. */
+/* Runs an exported system on a bare Cortex-M. Prints through semihosting, for every input vector, one line of hexadecimal words:
+ * the output and its left and right ends (for every output), SysTick ticks of REPEATS predictions, and ticks of the same number
+ * of empty calls. The last line is the largest stack of a prediction in bytes. vectors.h has the inputs; T is their type. */
 #include <stdint.h>
 #include "vectors.h"
 
@@ -28,7 +28,7 @@ static int semihost(int operation, const void *argument)
 static void fault(void)
 {
     semihost(0x04, "FAULT\n");
-    semihost(0x18, (const void *)0x20023); /* internal error: QEMU leaves with a code of its own */
+    semihost(0x18, (const void *)0x20023); /* internal error: QEMU exits with a nonzero code */
     for (;;) {
     }
 }
@@ -39,10 +39,10 @@ __attribute__((section(".vectors"), used)) static const void *const vectors[16] 
 
 void reset(void)
 {
-    CPACR |= 0xFu << 20; /* the floating-point unit, where there is one */
+    CPACR |= 0xFu << 20; /* enables the floating-point unit, if any */
     __asm__ volatile("dsb\n isb");
     (void)main();
-    semihost(0x18, (const void *)0x20026); /* done */
+    semihost(0x18, (const void *)0x20026); /* application exit */
     for (;;) {
     }
 }
@@ -80,19 +80,19 @@ static uint32_t ticks(void (*called)(const T *, T *), const T *x, T *y)
     return (before - SYSTICK_VALUE) & 0xFFFFFFu; /* it counts down */
 }
 
-#define PAINTED 4096
+#define FILLED 4096
 
-/* Paints the stack below, calls, and finds how deep the paint is gone. Reads below the stack pointer on purpose. */
+/* Fills the unused stack with a pattern, calls, and finds the deepest word that changed. Reads below the stack pointer. */
 static uint32_t stack_bytes(const T *x, T *y)
 {
     volatile uint32_t *top;
     int i;
     __asm__ volatile("mov %0, sp" : "=r"(top));
-    for (i = 1; i <= PAINTED; ++i) {
+    for (i = 1; i <= FILLED; ++i) {
         *(top - i) = 0xA5A5A5A5u;
     }
     model_predict(x, y);
-    for (i = PAINTED; i > 0 && *(top - i) == 0xA5A5A5A5u; --i) {
+    for (i = FILLED; i > 0 && *(top - i) == 0xA5A5A5A5u; --i) {
     }
     return 4u * (uint32_t)i;
 }
@@ -104,7 +104,7 @@ int main(void)
     int row, k;
     SYSTICK_RELOAD = 0xFFFFFFu;
     SYSTICK_VALUE = 0;
-    SYSTICK_CONTROL = 5u; /* on, by the clock of the processor */
+    SYSTICK_CONTROL = 5u; /* enabled, with the clock of the processor */
     for (row = 0; row < ROWS; ++row) {
         const uint32_t stack = stack_bytes(inputs[row], y);
         deepest = stack > deepest ? stack : deepest;

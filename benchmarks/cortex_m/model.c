@@ -1,16 +1,14 @@
-/* The exported system as a part of its own, so that its size can be read off the object file. */
+/* The exported system in a separate object file, whose size is the size of the system. */
 #include "plant.h"
 
 void model_predict(const T *x, T *y);
 void model_predict_interval(const T *x, T *low, T *high);
-void model_nothing(const T *x, T *y);
 
 void model_predict(const T *x, T *y)
 {
     plant_predict(x, y);
 }
 
-#ifndef WITHOUT_INTERVAL
 void model_predict_interval(const T *x, T *low, T *high)
 {
 #ifdef INTERVAL
@@ -20,4 +18,3 @@ void model_predict_interval(const T *x, T *low, T *high)
     plant_predict(x, high);
 #endif
 }
-#endif

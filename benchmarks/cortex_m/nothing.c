@@ -1,4 +1,4 @@
-/* What a loop around a call costs without the call's work; in a file of its own, so that it is not optimised away. */
+/* An empty call, to measure the cost of the loop alone. In a separate file, so that the compiler cannot remove it. */
 #include <stdint.h>
 
 void model_nothing(const T *x, T *y);

@@ -109,7 +109,8 @@ def test_growth_of_a_tensor_of_batch_rules_features_misses_the_target() -> None:
         return memory.allocated(lambda: (x - centers).sum(axis=2))
 
     for bytes_of in (naive, naive_numpy):
-        assert memory.growth(bytes_of).exponent > 1.5 > memory.EXPONENT.limit
+        works = [Work(batch=512, n_features=size, n_rules=size) for size in (8, 16, 32)]
+        assert memory.growth(bytes_of, works).exponent > 1.5 > memory.EXPONENT.limit
 
 
 def test_allocated_bytes_include_results_but_no_views_and_nothing_in_place() -> None:

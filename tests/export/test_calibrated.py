@@ -1,4 +1,4 @@
-"""The interval of a calibrated estimator in C is that of its ``predict_interval``."""
+"""The interval of a calibrated estimator in C agrees with its ``predict_interval``."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CASES: list[dict[str, Any]] = [
     {"normalized_scores": False},
     {"refit": False},
     {"refit": False, "normalized_scores": False},
-    # So small a coverage draws the ends in, as far as the crisp output.
+    # At so small a coverage the ends move inwards, at most to the crisp output.
     {"coverage": 0.05, "normalized_scores": False},
     {"calibration": None},
     {"type_reduction": "nt"},
@@ -53,7 +53,7 @@ def test_interval_in_c_is_that_of_the_estimator(settings: dict[str, Any], exp: s
     lower, upper = model.predict_interval(x[:-1])
     np.testing.assert_allclose(got.y_left[:-1, 0], lower, atol=1e-5 * Y[:, 0].std())
     np.testing.assert_allclose(got.y_right[:-1, 0], upper, atol=1e-5 * Y[:, 0].std())
-    # The prediction is in it, though another system may give it.
+    # The interval contains the prediction, which another system may have computed.
     assert (got.y_left[:-1] <= got.y[:-1]).all()
     assert (got.y[:-1] <= got.y_right[:-1]).all()
     assert np.isnan([got.y_left[-1], got.y_right[-1]]).all()
@@ -91,7 +91,7 @@ def test_without_a_calibration_the_interval_is_the_set(tmp_path: Path) -> None:
         np.testing.assert_allclose(got.y_left, truth.y_left, atol=1e-5 * Y[:, 0].std())
 
 
-def test_sets_of_a_classifier_are_no_intervals(tmp_path: Path) -> None:
+def test_interval_of_a_classifier_is_the_type_reduced_set_of_its_logits(tmp_path: Path) -> None:
     model = FLSClassifier(n_rules=3, epochs=3, coverage=0.9, random_state=0).fit(X, X[:, 0] > 0)
     model.to_c(tmp_path / "plant.h")
     assert "the type-reduced set of the logits; not calibrated to a coverage" in (tmp_path / "plant.h").read_text()

@@ -1,4 +1,4 @@
-"""Exported C on an emulated Cortex-M: the same vectors, and what they cost."""
+"""Exported C on an emulated Cortex-M: agreement with Python, flash, stack and instructions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import embedded
 from deepfls import FLSRegressor
 from deepfls.export import c_fixed, c_float
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.export.fixed_point import FixedPoint
 from deepfls.inspection.plain import PlainSystem
 from export_cases import compiled, error_by_spread, inputs_of, random_plain_system, relative_error, run_c
@@ -28,7 +28,7 @@ def systems() -> dict[str, PlainSystem]:
 
 
 def vectors(plain: PlainSystem, n_rows: int = 40) -> Any:
-    """Rows a little beyond the data, and as many far from them."""
+    """Rows from a box a little larger than the data, and as many from a box 100 times as large."""
     return np.concatenate([inputs_of(plain, n_rows // 2, stretch=s) for s in (1.2, 100.0)]).astype(np.float32)
 
 
@@ -41,14 +41,14 @@ def test_cortex_m4_agrees_and_stays_small(systems: dict[str, PlainSystem], exp: 
         run, truth = embedded.emulate(header.text, x, 1), plain.output(x.astype(np.float64))
         for got, expected in ((run.y, truth.y), (run.y_left, truth.y_left), (run.y_right, truth.y_right)):
             np.testing.assert_allclose(got[:20], expected[:20], rtol=1e-5)
-            # Further out outputs cross zero.
+            # Far from the data outputs cross zero, so errors are relative to the spread too.
             assert relative_error(got, expected) < 1e-5
             assert error_by_spread(got, expected) < 1e-5
         instructions[kind] = run.instructions.mean()
-        # 4 inputs, 5 rules: code and tables, without libm, in 4 kB of flash; 512 bytes of RAM.
+        # 4 inputs, 5 rules: 4 kB of flash for code and tables without libm, 512 bytes of RAM.
         assert run.flash < 4096
         assert run.stack < 512
-        # What the header says holds.
+        # The sizes that the header states are upper bounds.
         assert run.flash <= header.flash_bytes
         assert run.stack <= header.ram_bytes
     assert instructions["it2"] <= 3 * instructions["t1"]
@@ -84,11 +84,11 @@ def test_cortex_m3_gives_the_integers_of_numpy(systems: dict[str, PlainSystem], 
 def test_stated_sizes_hold_for_other_systems(fields: dict[str, Any]) -> None:
     plain = random_plain_system(1, **{"n_outputs": 1, **fields})
     rows = inputs_of(plain, 100)
-    for number, core, room in (("float", "Cortex-M4", c_float), ("q31", "Cortex-M3", c_fixed)):
+    for number, core, module in (("float", "Cortex-M4", c_float), ("q31", "Cortex-M3", c_fixed)):
         header = c_header(plain, prefix="plant", number=number, exp="builtin", rows=rows)
         x = rows[:5] if number == "float" else FixedPoint.of(plain, number, rows).quantized(rows[:5])
         run = embedded.emulate(header.text, x, plain.n_outputs, number=number, core=core)
-        assert run.flash <= header.flash_bytes, (number, run.flash - header.table_bytes, room.CODE_BYTES)
+        assert run.flash <= header.flash_bytes, (number, run.flash - header.table_bytes, module.CODE_BYTES)
         assert run.stack <= header.ram_bytes, (number, run.stack, header.ram_bytes)
 
 
@@ -107,7 +107,7 @@ def test_stated_sizes_hold_for_a_calibrated_interval(settings: dict[str, Any], t
     assert run.stack <= report.ram_bytes
 
 
-def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, PlainSystem]) -> None:
+def test_cortex_m4_gives_nan_for_nan_and_infinity_and_finite_outputs_far_away(systems: dict[str, PlainSystem]) -> None:
     x = vectors(systems["it2"], 4)
     x[0, 0], x[1, 1], x[2:] = np.nan, np.inf, [[1e30], [-1e30]]
     run = embedded.emulate(c_header(systems["it2"], prefix="plant").text, x, 1)
@@ -116,7 +116,7 @@ def test_cortex_m4_answers_nan_and_infinity(systems: dict[str, PlainSystem]) -> 
 
 
 def test_emulator_counts_instructions() -> None:
-    # 1,000 turns of two instructions, and the few around them.
+    # 1,000 iterations of two instructions, and a few around the loop.
     loop = 'int n = 1000; __asm__ volatile("1: subs %0, #1\\n bne 1b" : "+r"(n)); y[0] = x[0];'
     header = f"static inline void plant_predict(const float x[1], float y[1]) {{ {loop} }}\n"
     run = embedded.emulate(header, np.ones((3, 1), dtype=np.float32), 1)

@@ -1,4 +1,4 @@
-"""Rules from .fis files: predictions as the file says, learning from there, and clear errors for the rest."""
+"""Rules from .fis files: predictions of the file, training that continues from it, and errors that name the line."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def by_hand(heat: float, flow: float) -> float:
-    """The file's own formula, without a word of ours."""
+    """The formula of the file, without code of the package."""
 
     def grade(x: float, sigma: float, center: float) -> float:
         return float(np.exp(-((x - center) ** 2) / (2 * sigma**2)))
@@ -78,17 +78,17 @@ def by_hand(heat: float, flow: float) -> float:
     return sum(f * y for f, y in zip(firing, outputs, strict=True)) / sum(firing)
 
 
-def test_file_predicts_what_it_says(file: Path) -> None:
+def test_estimator_has_the_predictions_of_the_file(file: Path) -> None:
     model = read_fis(file, names=False)
     points = np.array([[0, 0], [50, 5], [90, 8], [100, 10], [10, 9]], dtype=float)
-    # An input that a rule leaves out has a set of 10,000 ranges: 1 up to 1e-8.
+    # The set of an input that a rule leaves out is 10,000 ranges wide: its grade is 1 within 1e-8.
     np.testing.assert_allclose(model.predict(points), [by_hand(*point) for point in points], rtol=1e-6)
     assert model.target_names_ == ("opening",)
     assert model.n_rules == 3
     assert model.order == 1
 
 
-def test_learning_goes_on_from_the_file(file: Path, tmp_path: Path) -> None:
+def test_training_continues_from_the_file(file: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"heat": rng.uniform(0, 100, 300), "flow": rng.uniform(0, 10, 300)})
     truth = np.clip(frame["heat"] / 120 + frame["flow"] / 40, 0, 1)
@@ -98,7 +98,7 @@ def test_learning_goes_on_from_the_file(file: Path, tmp_path: Path) -> None:
     start.fit(frame, truth)
     after = np.sqrt(np.mean((start.predict(frame) - truth) ** 2))
     assert after < 0.7 * before
-    # From the file, not anew: centers moved less than a tenth of a range.
+    # Training started from the file: centers moved by less than a tenth of a range.
     centers = start.x_scaling_.invert(start.system_.centers.numpy())
     assert np.abs(centers[0] - [0, 0]).max() < 10
     again = load(tmp_path / "start.fls")
@@ -108,13 +108,13 @@ def test_learning_goes_on_from_the_file(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lower", "message"),
     [
-        ("[1],[0.1 0.1]", r"LowerLag must be 0, got \[0\.1 0\.1\]; another one has no form here"),
+        ("[1],[0.1 0.1]", r"LowerLag must be 0, got \[0\.1 0\.1\]; deepfls cannot represent another value"),
         ("[0],[0 0]", r"LowerScale must be one number greater than 0 and at most 1, got \[0\]"),
         ("[0.5 0.5],[0 0]", r"LowerScale must be one number greater than 0 and at most 1, got \[0\.5 0\.5\]"),
         ("[0.5]", "MF1 must be 'NAME':'TYPE',"),
     ],
 )
-def test_lower_sets_that_have_no_form_are_an_error(lower: str, message: str, tmp_path: Path) -> None:
+def test_lower_sets_that_cannot_be_represented_are_an_error(lower: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "v.fis"
     path.write_text(VALVE.replace("'gaussmf',[20 0]", f"'gaussmf',[20 0],{lower}"))
     with pytest.raises(FisFileError, match=rf"v\.fis, line 19: {message}"):
@@ -126,7 +126,7 @@ def test_lower_sets_of_a_type_2_file_are_scaled(tmp_path: Path) -> None:
     path.write_text(VALVE.replace("'gaussmf',[20 0]", "'gaussmf',[20 0],[0.4],[0 0]"))
     model = read_fis(path, names=False)
     heights = np.ones((3, 2))
-    # Only the first rule uses that set; what a file leaves out is no uncertainty.
+    # Only the first rule uses that set; a set without a scale has the height 1.
     heights[0, 0] = 0.4
     np.testing.assert_allclose(model.system_.heights.numpy(), heights, rtol=1e-12)
 
@@ -156,7 +156,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
         ("NumRules=3", "NumRules=4", "line 37: NumRules says 4 rules, got 3"),
         ("NumInputs=2", "NumInputs=999999", "line 6: numinputs must be between 1 and 10,000, got '999999'"),
         ("NumInputs=2", "NumInputs=__import__('os')", "line 6: numinputs must be between 1 and 10,000"),
-        ("NumInputs=2", "NumInputs=3", "must have a section [Input3]: it is cut short"),
+        ("NumInputs=2", "NumInputs=3", "must have a section [Input3]: the file is truncated"),
         ("[20 0]", "[0 0]", "line 19: a set must have a positive width"),
         ("[20 0]", "[nan 0]", "line 19: numbers are expected, got 'nan 0'"),
         ("[20 0]", "[1e999 0]", "line 19: numbers must be within ±1e100"),
@@ -169,7 +169,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
         ("1 1, 1 (1) : 1", "0 0, 1 (1) : 1", "line 38: a rule must use at least one input"),
         ("1 1, 1 (1) : 1", "7 1, 1 (1) : 1", "line 38: the input 'heat' has no set 7"),
         ("1 1, 1 (1) : 1", "1 1, 9 (1) : 1", "line 38: output 1 has no function 9"),
-        ("1 1, 1 (1) : 1", "1, 1 (1) : 1", "line 38: a rule must have 2 sets and 1 outputs"),
+        ("1 1, 1 (1) : 1", "1, 1 (1) : 1", "line 38: a rule must have 2 sets and 1 output,"),
         ("1 1, 1 (1) : 1", "what?", "line 38: a rule must be 'SETS, OUTPUTS (WEIGHT) : CONNECTION', got 'what?'"),
         (
             "'linear',[0.001 0.02 0.7]",
@@ -177,7 +177,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
             "line 35: an output must be 'constant' of 1 or 'linear' of 3 numbers",
         ),
         ("DefuzzMethod='wtaver'", "DefuzzMethod='wtsum'", "line 2: DefuzzMethod must be 'wtaver', got \"'wtsum'\""),
-        ("[Input2]", "[Input1]", "line 22: the section [Input1] is there twice"),
+        ("[Input2]", "[Input1]", "line 22: the section [Input1] occurs twice"),
         ("Version=2.0", "nonsense", "line 5: a line must be [SECTION] or KEY=VALUE, got 'nonsense'"),
     ],
 )
@@ -190,7 +190,7 @@ def test_file_that_does_not_fit_is_an_error_naming_the_line(file: Path, old: str
     assert str(error.value).endswith(".")
 
 
-def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FisFileError, match=r"path must be a \.fis file, got "):
         read_fis(tmp_path)
     path = tmp_path / "x.fis"
@@ -211,6 +211,6 @@ def test_damaged_file_is_read_or_refused(file: Path, place: int, text: str) -> N
     file.write_text(VALVE[:place] + text + VALVE[place + 3 :])
     try:
         model = read_fis(file, names=False)
-    except ValueError:  # a set too narrow or too wide for a system is the system's own error
+    except ValueError:  # the system raises ValueError for a set that is too narrow or too wide
         return
     assert np.isfinite(model.predict(np.full((1, model.n_features_in_), 5.0))).all()

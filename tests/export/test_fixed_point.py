@@ -1,4 +1,4 @@
-"""Fixed point: the C is the NumPy bit for bit, and both are near the system itself."""
+"""Fixed point: C and NumPy agree bit for bit, and both are close to float64."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.export.c import c_header
+from deepfls.export.c_header import c_header
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint
+from deepfls.functional.constants import LOG_FLOOR, max_sweeps
+from deepfls.inspection.plain import PlainSystem
 from export_cases import SANITIZERS, WARNINGS, compiled, inputs_of, needs_gcc, random_plain_system, run_c
 
 TYPES = {"q15": ("int16_t", np.int16), "q31": ("int32_t", np.int32)}
@@ -34,7 +36,7 @@ SYSTEMS: list[dict[str, Any]] = [
 @needs_gcc
 @pytest.mark.parametrize("number", ["q15", "q31"])
 @pytest.mark.parametrize("fields", SYSTEMS, ids=str)
-def test_c_is_the_numpy_bit_for_bit(fields: dict[str, Any], number: str, tmp_path: Path) -> None:
+def test_c_and_numpy_agree_bit_for_bit(fields: dict[str, Any], number: str, tmp_path: Path) -> None:
     plain = random_plain_system(len(str(fields)), **fields)
     rows = inputs_of(plain, 100)
     fixed = FixedPoint.of(plain, number, rows)
@@ -54,7 +56,7 @@ def test_c_is_the_numpy_bit_for_bit(fields: dict[str, Any], number: str, tmp_pat
 
 @pytest.mark.parametrize(("number", "limit"), [("q15", 1e-3), ("q31", 2e-6)])
 @pytest.mark.parametrize("fields", SYSTEMS, ids=str)
-def test_fixed_point_is_near_the_system(fields: dict[str, Any], number: str, limit: float) -> None:
+def test_fixed_point_is_close_to_float64(fields: dict[str, Any], number: str, limit: float) -> None:
     plain = random_plain_system(len(str(fields)), **fields)
     x = inputs_of(plain, 1_000)
     fixed = FixedPoint.of(plain, number, rows=x)
@@ -89,6 +91,13 @@ def test_header_in_fixed_point_has_no_floating_point() -> None:
     assert not re.search(r"\b(float|double)\b|\d\.\d|math\.h", code)
 
 
+def test_header_takes_its_constants_from_the_table_of_the_package() -> None:
+    text = c_header(random_plain_system(0, n_rules=5), prefix="plant", number="q31").text
+    # One sweep more per rule than in float: the trial of the rule's position.
+    assert f"#define PLANT_SWEEPS {max_sweeps(5) + 5}\n" in text
+    assert f"#define PLANT_MAX_EXPONENT {int(-LOG_FLOOR) << EXPONENT_BITS} " in text
+
+
 @needs_gcc
 @pytest.mark.parametrize("number", ["q15", "q31"])
 def test_float_helpers_convert_and_saturate(number: str, tmp_path: Path) -> None:
@@ -106,7 +115,7 @@ def test_float_helpers_convert_and_saturate(number: str, tmp_path: Path) -> None
     quantized, values = np.array([line.split() for line in done.stdout.decode().splitlines()], dtype=float).T
     largest = 2**fixed.bits
     assert quantized[-4:].tolist() == [largest - 1, -largest, largest - 1, -largest]
-    # The conversion is in float, good to 24 bits.
+    # The conversion is in float, which has 24 bits.
     expected = fixed.quantized(x[:-4, np.newaxis])[:, 0]
     assert np.abs(quantized[:-4] - expected).max() <= 1 + largest * 2.0**-22
     np.testing.assert_allclose(values[:-4], plain.output(x[:-4, np.newaxis]).y[:, 0], atol=1e-3 * fixed.output_half[0])
@@ -120,8 +129,6 @@ def test_classifier_in_fixed_point(number: str, tmp_path: Path) -> None:
     labels = np.digitize(x[:, 0] + x[:, 1], [-0.5, 0.5])
     model = FLSClassifier(n_rules=4, epochs=5, random_state=0).fit(x, labels)
     model.to_c(tmp_path / "classes.h", prefix="plant", number=number, X=x)
-    from deepfls.inspection.plain import PlainSystem
-
     scalar, dtype = TYPES[number]
     fixed = FixedPoint.of(PlainSystem.of(model), number, x)
     program = compiled(tmp_path, (tmp_path / "classes.h").read_text(), scalar=scalar)
@@ -135,7 +142,7 @@ def test_classifier_in_fixed_point(number: str, tmp_path: Path) -> None:
 
 def test_range_that_cannot_be_held_is_refused_with_the_reason() -> None:
     plain = random_plain_system(1, n_outputs=1, n_features=2, n_rules=2)
-    # Two rules that cancel: their outputs are a thousand million times their mean.
+    # Two rules that cancel: their outputs are 1e9 times their mean.
     steep = plain.slopes.copy()
     steep[1] = -steep[0]
     apart = dataclasses.replace(
@@ -161,7 +168,7 @@ def test_range_that_cannot_be_held_is_refused_with_the_reason() -> None:
 
 def test_q15_that_would_be_too_wrong_is_refused() -> None:
     plain = random_plain_system(4, kind="t1", n_features=2, n_rules=4, n_outputs=1)
-    # One narrow set makes the integers of the wide ones short.
+    # One narrow set leaves few bits for the wide ones.
     sigmas = plain.upper_sigmas * np.array([[2e-4], [1.0], [1.5], [0.5]])
     with pytest.raises(ValueError, match=r"q15 cannot express this system: on 10,000 rows it would be wrong by up to"):
         c_header(dataclasses.replace(plain, upper_sigmas=sigmas, lower_sigmas=sigmas), prefix="plant", number="q15")

@@ -1,4 +1,4 @@
-"""ONNX models give what the estimator gives, in onnxruntime."""
+"""ONNX models in onnxruntime agree with the estimator."""
 
 from __future__ import annotations
 

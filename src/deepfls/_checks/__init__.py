@@ -4,17 +4,6 @@ Checks are called at public doors. Those that only look at Python values, shapes
 training step; those that read tensor values carry ``values`` in their name and never do.
 """
 
-from deepfls._checks.export import (
-    check_export_size,
-    check_exported,
-    check_holdable,
-    check_identifier,
-    check_installed,
-    check_margin,
-    check_resolved,
-    check_rows,
-    refuse_form,
-)
 from deepfls._checks.intervals import (
     check_calibration_of_kind,
     check_calibration_rows,
@@ -90,21 +79,15 @@ __all__ = [
     "check_device",
     "check_enumerable",
     "check_equal_values",
-    "check_export_size",
-    "check_exported",
     "check_finite_table",
     "check_firing_values",
     "check_flag",
-    "check_holdable",
-    "check_identifier",
-    "check_installed",
     "check_interval",
     "check_interval_arrays",
     "check_known_groups",
     "check_levels",
     "check_loss_values",
     "check_magnitude_values",
-    "check_margin",
     "check_mix",
     "check_number",
     "check_number_or_auto",
@@ -115,8 +98,6 @@ __all__ = [
     "check_order_values",
     "check_paired_arrays",
     "check_range_values",
-    "check_resolved",
-    "check_rows",
     "check_rule_tensors",
     "check_same_length",
     "check_same_rows_held_out",
@@ -131,6 +112,5 @@ __all__ = [
     "did_you_mean",
     "largest_coverage",
     "name_text_columns",
-    "refuse_form",
     "rows_needed",
 ]

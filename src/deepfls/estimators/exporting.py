@@ -69,7 +69,7 @@ class ExportDoors:
         True
         """
         auto = isinstance(margin, str) and margin == "auto"
-        return room("export.c").write_c(
+        return room("export.c_header").write_c(
             path,
             self._plain_system(),
             prefix=prefix,
@@ -104,7 +104,7 @@ class ExportDoors:
 
     def to_fll(self, path: str | os.PathLike[str]) -> None:
         """Write a system of kind "t1" in FuzzyLite's language."""
-        room("export.fll").write_fll(path, self._plain_system())
+        room("export.fuzzy_tools").write_fll(path, self._plain_system())
 
     def to_fis(self, path: str | os.PathLike[str]) -> None:
         """Write the system for MATLAB, by the ending.
@@ -112,7 +112,7 @@ class ExportDoors:
         ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
         Interval Type-2.
         """
-        room("export.fis").write_fis(path, self._plain_system())
+        room("export.fuzzy_tools").write_fis(path, self._plain_system())
 
     def _plain_system(self) -> Any:
         return room("inspection.plain").PlainSystem.of(self)

@@ -1,6 +1,7 @@
-"""Trained systems in the languages of other places: C for microcontrollers, ONNX, FuzzyLite's FLL, MATLAB's .fis.
+"""Trained systems in other languages and tools: C for microcontrollers, ONNX, FuzzyLite's FLL, MATLAB's .fis.
 
-Everything is made from a :class:`deepfls.inspection.plain.PlainSystem`, the system in the units of the data.
+Everything is made from a :class:`deepfls.inspection.plain.PlainSystem`, the system in the units of the data. The text of C,
+FLL and .fis files is in ``templates/``. May import every folder up to ``inspection``.
 """
 
 from deepfls.export.fis_reader import FisFileError, read_fis

@@ -1,11 +1,12 @@
 """The calibrated interval of an estimator, in a form that C can hold.
 
-Every calibration of one group of rows is an affine change of the crisp output y and the ends l, r of the type-reduced set,
+Every calibration without groups is an affine function of the crisp output y and the ends l, r of the type-reduced set,
 
     y - gain (y - l) - reach s,    y + gain (r - y) + reach s,
 
-held beyond y: "cqr" has gain 1 and its offset as reach; normalised, gain and reach grow with the radius; "split" has gain
-0, and s is 1 or the local scale, whose logarithm is an output of a Type-1 system with the same sets.
+limited so that it contains y. "cqr" has gain 1 and its offset as reach; with normalised scores gain and reach are
+proportional to the radius. "split" has gain 0, and s is 1 or the local scale, whose logarithm is an output of a Type-1
+system with the same sets.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks import refuse_form
 from deepfls.estimators.calibration import Calibration
+from deepfls.export.targets import refuse_form
 from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -29,8 +30,8 @@ _REMEDY = "train with {}, or export with margin=None, where the interval is the 
 class CalibratedInterval:
     """Gains and reaches (outputs,) of an interval of ``coverage``.
 
-    ``system`` is where y, l and r come from if not from the system of the predictions, and ``scaled`` whether its outputs
-    are followed by as many logarithms of the local scale. ``refitted``: the interval then also holds the prediction.
+    ``system`` computes y, l and r if the system of the predictions does not. If ``scaled``, its outputs are followed by as
+    many logarithms of the local scale. If ``refitted``, the interval must also contain the prediction of the other system.
     """
 
     coverage: float
@@ -44,7 +45,7 @@ class CalibratedInterval:
 
     @classmethod
     def of(cls, estimator: Any) -> CalibratedInterval | None:
-        """That of a fitted estimator; None where it has none, an error where C has no form for it."""
+        """The interval of a fitted estimator; None if it has none, an error if C has no form for it."""
         calibration: Calibration | None = getattr(estimator, "calibration_", None)
         if calibration is None or getattr(estimator, "classes_", None) is not None:
             return None
@@ -78,7 +79,7 @@ class CalibratedInterval:
         )
 
     def margin(self) -> Array:
-        """The margin that is all there is to the interval, or an error where there is more to it."""
+        """The margin (outputs,) of an interval that is only a margin around the type-reduced set; else an error."""
         if self.system is not None or self.scaled or not (np.isin(self.gain, (0.0, 1.0)).all() and (self.reach >= 0).all()):
             refuse_form(
                 "A C header in fixed point",
@@ -87,15 +88,16 @@ class CalibratedInterval:
             )
         return self.reach
 
-    def told(self) -> str:
-        """What the interval is, for the comment of a header."""
+    @property
+    def text(self) -> str:
+        """What the interval is, for comments of a header."""
         if self.method == "none":
-            return f"the type-reduced set as trained for a coverage of {self.coverage:g}, not calibrated"
-        return f"interval of coverage {self.coverage:g}, calibrated ({self.method}) on {self.n_rows:,} rows held out"
+            return f"type-reduced set as trained for a coverage of {self.coverage:g}, not calibrated"
+        return f"interval of coverage {self.coverage:g}, calibrated ({self.method}) on {self.n_rows:,} held-out rows"
 
 
 def _with_log_scale(system: PlainSystem, estimator: Any, coefficients: Array) -> PlainSystem:
-    """The Type-1 system with logarithms of the local scale behind its outputs; see ``local_scale``."""
+    """The Type-1 system with the logarithms of the local scale as further outputs; see ``local_scale``."""
     if system.kind != "t1":
         refuse_form(
             "A C header",
@@ -107,7 +109,7 @@ def _with_log_scale(system: PlainSystem, estimator: Any, coefficients: Array) ->
     slopes = np.zeros((n_rules, n_features, coefficients.shape[1]))
     if len(coefficients) > n_rules + 1:
         slopes = coefficients[n_rules:-1].reshape(n_rules, n_features, -1)
-    # From scaled inputs to those of the data.
+    # From scaled inputs to the units of the data.
     slopes = np.moveaxis(slopes, 1, 2) / estimator.x_scaling_.scale
     intercepts = intercepts - slopes @ estimator.x_scaling_.shift
     return dataclasses.replace(

@@ -1,6 +1,6 @@
-"""Rules that an expert wrote, from a Sugeno ``.fis`` file, as the start of learning.
+"""An estimator from a Sugeno ``.fis`` file: rules that an expert wrote, as the start of training.
 
-A file is data: it is parsed line by line, nothing in it is evaluated, and what does not fit is an error naming the line.
+A file is parsed line by line and nothing in it is evaluated. An entry that does not fit is an error that names its line.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ import numpy as np
 
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
+from deepfls.export.rendering import counted
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# Values with their line numbers by key, and these by section with the line number of the section.
+_Entries = dict[str, tuple[str, int]]
+_Sections = dict[str, tuple[_Entries, int]]
 
-# Larger files and counts are no rules that an expert wrote.
+# Limits against files that are not meant as rules.
 _LARGEST_FILE, _LARGEST_COUNT = 10_000_000, 10_000
-# Width of the set of an input that a rule leaves out, in ranges of that input: its grade is 1 up to 1e-7 over the range.
+# Width of the set of an input that a rule leaves out, in ranges of that input: over the range its grade is 1 within 1e-7.
 _ANY_WIDTH = 1e4
-# Full width at half height of a Gaussian, in its own widths.
+# Full width at half height of a Gaussian, in standard deviations.
 _HALF_WIDTH = 2.0 * math.sqrt(2.0 * math.log(2.0))
 
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
-# A set of type 2 has the scale and the lags of its lower set in brackets of their own.
+# A set of type 2 has the scale and the lags of its lower set in two further brackets.
 _MEMBERSHIP = re.compile(r"'([^']*)'\s*:\s*'([^']*)'\s*,\s*\[([^\]]*)\](?:\s*,\s*\[([^\]]*)\]\s*,\s*\[([^\]]*)\])?")
 _RULE = re.compile(rf"([-\d\s.]+),([-\d\s.]+)\(\s*({_NUMBER})\s*\)\s*:\s*([12])")
 
 
 class FisFileError(ValueError):
-    """A ``.fis`` file that cannot be read, or whose system has no form here."""
+    """A ``.fis`` file that cannot be read, or whose system deepfls cannot represent."""
 
 
 @dataclass
@@ -41,29 +45,29 @@ class _Variable:
     name: str = ""
     limits: tuple[float, float] = (0.0, 1.0)
     sets: dict[int, tuple[str, list[float], int]] = field(default_factory=dict)
-    # Scales of the lower sets, of those that have them.
+    # Scales of the lower sets, if given.
     scales: dict[int, float] = field(default_factory=dict)
 
 
 def read_fis(
     path: str | os.PathLike[str], *, approximate: bool = False, names: bool = True, **settings: Any
 ) -> FLSRegressor:
-    """Read a Sugeno ``.fis`` file as an estimator that predicts what the file says, and learns from there.
+    """Read a Sugeno ``.fis`` file as a fitted estimator with the predictions of the file, from which training can continue.
 
     The system must multiply the grades of Gaussian sets (``gaussmf``; one input needs no product) and average constant or
     linear outputs; a rule may leave out inputs. Inputs and outputs are scaled by their ranges in the file. A file of type 2
-    (``sugfistype2``) gives a system of uncertain heights, its ``LowerScale``; ``LowerLag`` must be 0.
+    (``sugfistype2``) gives a system of uncertain heights, from its ``LowerScale``; ``LowerLag`` must be 0.
 
     Parameters
     ----------
     path : path
     approximate : bool
-        Whether triangular, trapezoidal, bell and two-sided Gaussian sets become Gaussian ones of the same middle and width
-        at half height, and minimum becomes product. An error otherwise, because predictions change.
+        If True, triangular, trapezoidal, bell and two-sided Gaussian sets become Gaussian ones of the same middle and width
+        at half height, and minimum becomes product. Otherwise they are an error, because predictions change.
     names : bool
-        Whether the estimator takes the inputs' names from the file, and then expects columns of these names.
+        If True, the estimator takes the names of the inputs from the file and expects columns of these names.
     **settings
-        Settings of :class:`FLSRegressor`, such as ``epochs``, for a ``fit`` that continues from here.
+        Settings of :class:`FLSRegressor`, such as ``epochs``, for a ``fit`` that continues from the file.
 
     Returns
     -------
@@ -102,7 +106,7 @@ class _Parsed:
 
 
 class _Parser:
-    """One file on its way to arrays."""
+    """The arrays of one file."""
 
     def __init__(self, path: Path, approximate: bool) -> None:
         self.path, self.approximate = path, approximate
@@ -110,7 +114,7 @@ class _Parser:
             raise FisFileError(f"path must be a .fis file, got {str(path)!r}.")
         if path.stat().st_size > _LARGEST_FILE:
             raise FisFileError(f"{str(path)!r} is larger than {_LARGEST_FILE:,} bytes, too large for a file of rules.")
-        # MATLAB writes names in the encoding of its time; numbers and words are ASCII in all of them.
+        # The encoding of names depends on the version of MATLAB; numbers and keywords are ASCII in all of them.
         self.lines = path.read_bytes().decode("utf-8", errors="replace").splitlines()
 
     def fail(self, line: int, reason: str) -> FisFileError:
@@ -118,7 +122,7 @@ class _Parser:
 
     def parsed(self) -> _Parsed:
         sections = self.sections()
-        system, where = sections.get("system", ({}, 0))
+        system, where = sections["system"]
         kind = self.text(system, "type", "mamdani")
         if kind != "sugeno":
             raise self.fail(
@@ -135,10 +139,10 @@ class _Parser:
             raise self.fail(where, f"DefuzzMethod must be 'wtaver', got {system['defuzzmethod'][0]!r}")
         return self.arrays(inputs, outputs, sections, counts["numrules"])
 
-    def sections(self) -> dict[str, tuple[dict[str, tuple[str, int]], int]]:
-        """Lines KEY=VALUE by section and key, both in lower case, with the lines they stand on."""
-        found: dict[str, tuple[dict[str, tuple[str, int]], int]] = {}
-        entries: dict[str, tuple[str, int]] = {}
+    def sections(self) -> _Sections:
+        """Values of KEY=VALUE with their line numbers, by section and key in lower case."""
+        found: _Sections = {}
+        entries: _Entries = {}
         self.rule_lines: list[tuple[str, int]] = []
         section = ""
         for line, text in enumerate(self.lines):
@@ -149,7 +153,7 @@ class _Parser:
             if header:
                 section = header[1].lower()
                 if section in found:
-                    raise self.fail(line, f"the section [{header[1]}] is there twice")
+                    raise self.fail(line, f"the section [{header[1]}] occurs twice")
                 entries = {}
                 found[section] = (entries, line)
             elif section == "rules":
@@ -161,14 +165,14 @@ class _Parser:
                 raise self.fail(line, f"a line must be [SECTION] or KEY=VALUE, got {text[:60]!r}")
         if "system" not in found or "rules" not in found:
             raise FisFileError(
-                f"{self.path.name} must have the sections [System] and [Rules]: it is no .fis file, or cut short."
+                f"{self.path.name} must have the sections [System] and [Rules]: it is not a .fis file, or it is truncated."
             )
         return found
 
-    def text(self, entries: dict[str, tuple[str, int]], key: str, default: str) -> str:
+    def text(self, entries: _Entries, key: str, default: str) -> str:
         return entries.get(key, (default, 0))[0].strip("'\"")
 
-    def count(self, entries: dict[str, tuple[str, int]], key: str, where: int) -> int:
+    def count(self, entries: _Entries, key: str, where: int) -> int:
         value, line = entries.get(key, ("", where))
         if not re.fullmatch(r"\d{1,6}", value) or not 1 <= int(value) <= _LARGEST_COUNT:
             raise self.fail(line, f"{key} must be between 1 and {_LARGEST_COUNT:,}, got {value[:40]!r}")
@@ -183,9 +187,9 @@ class _Parser:
             raise self.fail(line, f"numbers must be within ±1e100, got {text[:60]!r}")
         return values
 
-    def variable(self, sections: dict[str, Any], kind: str, place: int) -> _Variable:
+    def variable(self, sections: _Sections, kind: str, place: int) -> _Variable:
         if f"{kind}{place}" not in sections:
-            raise FisFileError(f"{self.path.name} must have a section [{kind.capitalize()}{place}]: it is cut short.")
+            raise FisFileError(f"{self.path.name} must have a section [{kind.capitalize()}{place}]: the file is truncated.")
         entries, where = sections[f"{kind}{place}"]
         made = _Variable(self.text(entries, "name", f"{kind}{place}"))
         if "range" in entries:
@@ -205,15 +209,15 @@ class _Parser:
         return made
 
     def scale(self, scale: str, lags: str, line: int) -> float:
-        """Scale of a lower set, which must be all that sets it apart from the upper one."""
+        """Scale of a lower set; no other difference from the upper set is allowed."""
         values = self.numbers(scale, line)
         if len(values) != 1 or not 0 < values[0] <= 1:
             raise self.fail(line, f"LowerScale must be one number greater than 0 and at most 1, got [{scale[:40]}]")
         if any(self.numbers(lags, line)):
-            raise self.fail(line, f"LowerLag must be 0, got [{lags[:40]}]; another one has no form here")
+            raise self.fail(line, f"LowerLag must be 0, got [{lags[:40]}]; deepfls cannot represent another value")
         return values[0]
 
-    def arrays(self, inputs: list[_Variable], outputs: list[_Variable], sections: Any, n_rules: int) -> _Parsed:
+    def arrays(self, inputs: list[_Variable], outputs: list[_Variable], sections: _Sections, n_rules: int) -> _Parsed:
         rules = [self.rule(text, line, len(inputs), len(outputs)) for text, line in self.rule_lines]
         if len(rules) != n_rules:
             raise self.fail(sections["rules"][1], f"NumRules says {n_rules} rules, got {len(rules)}")
@@ -245,11 +249,12 @@ class _Parser:
             raise self.fail(line, f"a rule must be 'SETS, OUTPUTS (WEIGHT) : CONNECTION', got {text[:60]!r}")
         places = [self.numbers(match[i], line) for i in (1, 2)]
         if [len(part) for part in places] != [n_inputs, n_outputs]:
-            raise self.fail(line, f"a rule must have {n_inputs} sets and {n_outputs} outputs, got {text[:60]!r}")
+            expected = f"{counted(n_inputs, 'set')} and {counted(n_outputs, 'output')}"
+            raise self.fail(line, f"a rule must have {expected}, got {text[:60]!r}")
         if any(value != int(value) or value < 0 for part in places for value in part):
             raise self.fail(line, f"sets must be positive whole numbers ('not' has no Gaussian form), got {text[:60]!r}")
         if float(match[3]) != 1.0:
-            raise self.fail(line, f"the weight of a rule must be 1, got {match[3]}; a Type-1 TSK rule has none")
+            raise self.fail(line, f"the weight of a rule must be 1, got {match[3]}; rules of deepfls have no weight")
         used = sum(value > 0 for value in places[0])
         if match[4] == "2" and used > 1:
             raise self.fail(line, "sets must be joined by AND (connection 1), got OR")
@@ -258,7 +263,7 @@ class _Parser:
         return [int(value) for value in places[0]], [int(value) for value in places[1]], line
 
     def gaussian(self, place: int, variable: _Variable, line: int) -> tuple[float, float]:
-        """Center and width of a set; very wide where a rule leaves the input out."""
+        """Center and width of a set; a very wide one if the rule leaves the input out."""
         low, high = variable.limits
         if place == 0:
             return (low + high) / 2, _ANY_WIDTH * ((high - low) or 1.0)
@@ -275,7 +280,7 @@ class _Parser:
         return center, sigma
 
     def half_height(self, kind: str, values: list[float], line: int) -> tuple[float, float]:
-        """Where a set of another kind crosses one half."""
+        """The positions at which a set of another kind has the grade 1/2."""
         kinds = {"trimf": 3, "trapmf": 4, "gbellmf": 3, "gauss2mf": 4}
         if kinds.get(kind) != len(values):
             raise self.fail(line, f"a set must be 'gaussmf' of 2 numbers, got {kind!r} of {len(values)}")
@@ -291,7 +296,7 @@ class _Parser:
 
 
 def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSRegressor:
-    """A fitted estimator whose system is the parsed one, in units of the ranges."""
+    """A fitted estimator with the parsed system, in scaled units."""
     n_rules, n_features = parsed.centers.shape
     fixed = {"kind": "t1", "n_rules": n_rules, "order": parsed.order, "tnorm": "product", "warm_start": True}
     if parsed.heights is not None:

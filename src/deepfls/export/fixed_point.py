@@ -1,13 +1,13 @@
-"""A system in integers of 16 or 32 bits, and the arithmetic that the generated C does on them, in NumPy, bit for bit.
+"""A system in integers of 16 or 32 bits, and the arithmetic of the generated C in NumPy, bit for bit.
 
-A value is an integer over a power of two; the powers are constants of the system, chosen so that nothing can overflow for
+A value is an integer over a power of two. The powers are constants of the system, chosen so that nothing can overflow for
 any input. Inputs are fractions of their range, z = (x - middle) / half, and so are outputs:
 
     exponent of rule p   Σ_m ((z_m - d_pm) r_pm)²,  r = half √share / (√2 σ), in units of 2^-20
     weights              e^-exponent relative to the smallest: a table of 32 powers of two and a cubic
     output of a rule     b_p + Σ_m a_pm z_m, in half ranges of the output.
 
-Since z lies within ±1, |b| + Σ|a| bounds every output of a rule, and a system whose bound leaves too few bits is refused.
+z lies within ±1, so |b| + Σ|a| bounds every output of a rule. A system whose bound leaves too few bits is refused.
 """
 
 from __future__ import annotations
@@ -17,31 +17,32 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks import check_option, refuse_form
-from deepfls.export.rows import input_box, rows_for
+from deepfls._checks import check_option
+from deepfls.export.targets import input_box, refuse_form, rows_for, tnorm_share
+from deepfls.functional.constants import LOG_FLOOR, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 BITS = {"q15": 15, "q31": 31}
-# Fraction bits: of exponents, of the powers of two, of the mix of "bmm".
+# Fraction bits of exponents and of powers of two.
 EXPONENT_BITS, POWER_BITS = 20, 30
 LOG2_E, LN_2, SIXTH = (round(value * 2**30) for value in (1.0 / np.log(2.0), np.log(2.0), 1.0 / 6.0))
 POWERS = np.round(2.0 ** (POWER_BITS - np.arange(32) / 32.0)).astype(np.int64)
-# Exponents beyond this, relative to the smallest, count as this.
-FLOOR = 600 << EXPONENT_BITS
-# Lower firing further than e^-2 below the upper one: its integers would be too short, so every sweep takes its own scale.
+# Larger exponents, relative to the smallest, count as this one.
+MAX_EXPONENT = round(-LOG_FLOOR) << EXPONENT_BITS
+# If lower firing is below e^-2 of the upper one, its integers would have too few bits: every sweep takes its own scale.
 WIDE = 2 << EXPONENT_BITS
 _NONE = -(2**31)
 _LARGEST_STEP = 2**31 - 1
-# Largest error on the rows, as a share of the range of an output, above which a header is refused.
+# Largest accepted error on the rows, as a share of the range of an output.
 LARGEST_ERROR = {"q15": 0.01, "q31": 0.0001}
 _N_DRAWN = 10_000
 
 
 def sweep_bound(n_rules: int) -> int:
-    """Most sweeps that an end takes: two for every rule it passes, one to try the next, and a few that rounding adds."""
-    return 3 * n_rules + 4
+    """Bound of the sweeps for an end point: one more per rule than in floating point, the trial of the rule's position."""
+    return max_sweeps(n_rules) + n_rules
 
 
 class FixedOutput(NamedTuple):
@@ -53,7 +54,7 @@ class FixedOutput(NamedTuple):
 
 
 class FixedError(NamedTuple):
-    """Largest and root mean square error of every output in its units, its range, and what it was measured on."""
+    """Largest and root mean square error of every output in its units, its range, and the rows of the measurement."""
 
     largest: Array
     rms: Array
@@ -64,7 +65,7 @@ class FixedError(NamedTuple):
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Integers of a system and the places of their binary points."""
+    """Integers of a system and the positions of their binary points."""
 
     plain: PlainSystem
     number: str
@@ -94,17 +95,15 @@ class FixedPoint:
 
     @classmethod
     def of(cls, plain: PlainSystem, number: str, rows: Any = None) -> FixedPoint:
-        """Integers fitted to the range of the training data and of the rows; an error where they cannot hold the system."""
+        """Integers fitted to the range of the training data and of the rows; an error if they cannot hold the system."""
         bits = BITS[check_option("number", number, tuple(BITS))]
         low, high = input_box(plain)
         measured = rows_for(plain, rows, _N_DRAWN)
         low, high = np.minimum(low, measured.min(axis=0)), np.maximum(high, measured.max(axis=0))
-        # A tenth of the range to spare: inputs beyond saturate.
-        middle, half = (low + high) / 2, 0.55 * (high - low)
-        half = np.where(half > 0, half, np.maximum(np.abs(middle), 1.0))
+        middle, half = _middle_and_half(low, high)
         output_middle, output_half = _output_box(plain, measured)
 
-        share = 1.0 if plain.tnorm == "product" else 1.0 / plain.n_features
+        share = tnorm_share(plain)
         centers = (plain.centers - middle) / half
         lower, upper = (half * np.sqrt(0.5 * share) / s for s in (plain.lower_sigmas, plain.upper_sigmas))
         slopes = plain.slopes * half / output_half[:, np.newaxis]
@@ -144,7 +143,7 @@ class FixedPoint:
             centers=_rounded(centers, center_bits),
             lower_inverses=_rounded(lower, inverse_bits),
             upper_inverses=_rounded(upper, inverse_bits),
-            heights=np.minimum(_rounded(-share * plain.log_heights.sum(axis=1), EXPONENT_BITS), FLOOR),
+            heights=np.minimum(_rounded(-share * plain.log_heights.sum(axis=1), EXPONENT_BITS), MAX_EXPONENT),
             intercepts=_rounded(intercepts, intercept_bits),
             slopes=_rounded(slopes, slope_bits),
             mix=_rounded(np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix, 30),
@@ -160,14 +159,14 @@ class FixedPoint:
         return self.output_middle + self.output_half * np.asarray(y, dtype=np.float64) / 2.0**self.bits
 
     def output(self, quantized: Array) -> FixedOutput:
-        """What the C computes for rows of integers: ends and crisp outputs, each (rows, outputs)."""
+        """The results of the C for rows of integers: ends and crisp outputs, each (rows, outputs)."""
         z = quantized << (self.z_bits - self.bits) if self.z_bits >= self.bits else quantized >> (self.bits - self.z_bits)
         lower, upper = self._exponents(z)
         results = [self._reduced(lower, upper, self._rule_outputs(z, k), k) for k in range(self.plain.n_outputs)]
         return FixedOutput(*(np.stack([self._narrowed(r[i]) for r in results], axis=1) for i in range(3)))
 
     def _exponents(self, z: Array) -> tuple[Array, Array]:
-        """Exponents of lower and upper firing above the smallest upper one, (rows, rules)."""
+        """Exponents of lower and upper firing relative to the smallest upper one, (rows, rules)."""
         distances = z[:, np.newaxis, :] - (self.centers << (self.z_bits - self.center_bits))
 
         def sums(inverses: Array) -> Array:
@@ -191,7 +190,7 @@ class FixedPoint:
 
     def _powers(self, exponents: Array) -> Array:
         """e^-exponent with ``weight_bits`` bits."""
-        t = (np.minimum(exponents, FLOOR) * LOG2_E) >> 26
+        t = (np.minimum(exponents, MAX_EXPONENT) * LOG2_E) >> 26
         shift = (t >> 24) + (POWER_BITS - self.weight_bits)
         a = ((t & 0x7FFFF) * LN_2) >> 24
         square = (a * a) >> 30
@@ -217,11 +216,11 @@ class FixedPoint:
         return left, right, (own * self.mix[k] + start * ((1 << 30) - self.mix[k])) >> 30
 
     def _end(self, lower: Array, upper: Array, values: Array, start: Array, sign: int) -> Array:
-        """One end by Newton steps, as in :mod:`deepfls.functional._km_cpu`.
+        """One end point by Newton steps on the residual Σ w (y_p - end), as in :func:`deepfls.functional.karnik_mendel`.
 
-        An end that stops just short of a rule with nearly all the weight may have been held there by the rounding of the
-        others, whose integers are short beside that rule's. So the place of the rule itself is tried, where it adds nothing
-        to the residual and the others have a scale of their own.
+        The weight of a rule just beyond the end may be so large that the weights of the others are rounded away, which
+        stops the steps too early. So the position of that rule is tried as the end: there it adds nothing to the residual,
+        and the weights of the others get their own scale.
         """
         wide = lower.min(axis=1) > WIDE
         low, up = self._powers(lower), self._powers(upper)
@@ -230,7 +229,7 @@ class FixedPoint:
         moving = np.ones(len(end), dtype=bool)
         for _ in range(sweep_bound(values.shape[1])):
             gap = values - end[:, np.newaxis]
-            chosen = np.minimum(np.where(gap < 0, upper, lower), FLOOR)
+            chosen = np.minimum(np.where(gap < 0, upper, lower), MAX_EXPONENT)
             own = self._powers(chosen - chosen.min(axis=1, keepdims=True))
             weights = np.where(wide[:, np.newaxis], own, np.where(gap < 0, up, low))
             residual, total = (weights * gap).sum(axis=1), weights.sum(axis=1)
@@ -253,7 +252,7 @@ class FixedPoint:
         return np.clip(scaled, -(2**self.bits), 2**self.bits - 1)
 
     def error(self, rows: Any = None) -> FixedError:
-        """The error against the system itself on rows, those given or drawn from the range of the training data."""
+        """The error against float64 on rows, given or drawn from the range of the training data."""
         x = rows_for(self.plain, rows, _N_DRAWN)
         got = self.values(self.output(self.quantized(x)).y)
         wrong = got - self.plain.output(x).y
@@ -264,7 +263,7 @@ class FixedPoint:
 
 
 def check_error(number: str, error: FixedError) -> None:
-    """Refuse integers that miss the system by more than is of use."""
+    """Refuse integers whose error exceeds LARGEST_ERROR."""
     share = float((error.largest / error.ranges).max())
     if share > LARGEST_ERROR[number]:
         refuse_form(
@@ -275,13 +274,18 @@ def check_error(number: str, error: FixedError) -> None:
 
 
 def _output_box(plain: PlainSystem, rows: Array) -> tuple[Array, Array]:
-    """Middle and half range of every output over rows, ends included, with a tenth to spare; one for all logits."""
+    """Midpoint and half range of every output and its ends over rows; a common range for all logits."""
     ends = plain.output(rows)
     low = np.minimum(ends.y_left, ends.y).min(axis=0)
     high = np.maximum(ends.y_right, ends.y).max(axis=0)
     if plain.classes is not None:
         largest = max(float(np.abs([low, high]).max()), 1e-3)
         low, high = np.full_like(low, -largest), np.full_like(high, largest)
+    return _middle_and_half(low, high)
+
+
+def _middle_and_half(low: Array, high: Array) -> tuple[Array, Array]:
+    """Midpoints and half ranges, a tenth larger than the data need; values beyond them saturate."""
     middle, half = (low + high) / 2, 0.55 * (high - low)
     return middle, np.where(half > 0, half, np.maximum(np.abs(middle), 1.0))
 
@@ -291,7 +295,7 @@ def _ceil_log2(value: float) -> int:
 
 
 def _fraction_bits(values: Array, bits: int) -> int:
-    """Most bits behind the point with which the values still fit."""
+    """The largest number of fraction bits with which the values fit."""
     largest = max(float(np.abs(values).max()), 2.0**-20)
     return int(np.floor(np.log2((2**bits - 1) / largest)))
 
@@ -301,5 +305,5 @@ def _rounded(values: Array, bits: int) -> Array:
 
 
 def _divided(numerator: Array, denominator: Array) -> Array:
-    """Integer division as in C, towards zero."""
+    """Integer division as in C, rounded towards zero."""
     return np.sign(numerator) * (np.abs(numerator) // denominator)

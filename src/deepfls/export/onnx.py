@@ -1,36 +1,38 @@
-"""A trained system as an ONNX graph: scaling inside, dynamic batch, checked against onnxruntime before it is written.
+"""A trained system as an ONNX graph: scaling inside, dynamic batch, compared in onnxruntime before it is written.
 
-The graph is written node by node in standard operators, so it does not depend on how a version of torch traces. The end
-points of the type-reduced set come from a sort and cumulative sums: a graph has no early exit that sweeps would gain from.
+The graph is written node by node in standard operators, so it does not depend on the tracing of a torch version. The end
+points of the type-reduced set come from a sort and cumulative sums: a graph has no early exit, which makes sweeps cheap.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
-from deepfls._checks import check_exported, check_installed, check_option
+from deepfls._checks import check_option
 from deepfls._files import write_whole
-from deepfls.export.rows import rows_for
-from deepfls.export.tables import FloatTables
+from deepfls.export.centered import CenteredTables
+from deepfls.export.targets import rows_for
+from deepfls.functional.constants import LOG_FLOORS
 from deepfls.inspection.plain import PlainSystem
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
-# Errors relative to the spread of the outputs over the rows that are compared. float32 inside rounds firing as well.
+# Largest accepted errors, relative to the spread of the outputs over the compared rows. float32 also rounds the firing.
 _LIMITS = {"float64": 1e-5, "float32": 1e-3}
-# Firing further than this below a row's largest is held there, as in deepfls.functional.firing.
-_FLOORS = {"float64": -600.0, "float32": -60.0}
+_FLOORS = {"float64": LOG_FLOORS[torch.float64], "float32": LOG_FLOORS[torch.float32]}
 _OPSET, _IR_VERSION = 18, 9
 
 
 class OnnxReport(NamedTuple):
-    """What was written: bytes, microseconds for one row alone and a row in a batch of 1,000, error by output's spread."""
+    """The file, its bytes, microseconds for one row alone and per row in a batch of 1,000, error by the outputs' spread."""
 
     path: str
     size: int
@@ -46,7 +48,7 @@ class OnnxReport(NamedTuple):
 
 
 def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
-    """Write a system as an ONNX model, whole or not at all, after onnxruntime has agreed with it.
+    """Write a system as an ONNX model, completely or not at all, after a comparison in onnxruntime.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
     ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.
@@ -57,7 +59,7 @@ def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str =
     path : path
     plain : PlainSystem
     dtype : {"float64", "float32"}
-        Arithmetic inside: float64 agrees to the rounding of the outputs, float32 runs where there is no float64.
+        Arithmetic inside: float64 agrees to the rounding of the outputs, float32 is for devices without float64.
     rows : array, shape (rows, features), optional
         Data to compare on; drawn from the range of the training data by default.
 
@@ -67,13 +69,19 @@ def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str =
         Named tuple (path, size, microseconds_alone, microseconds_in_batch, error).
     """
     check_option("dtype", dtype, tuple(DTYPES))
-    check_installed("ONNX export", ("onnx", "onnxruntime"), "onnx")
+    missing = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise ImportError(f"ONNX export needs {' and '.join(missing)}: pip install 'deepfls[onnx]'.")
     content = onnx_bytes(plain, dtype)
     x = rows_for(plain, rows, 1_000).astype(np.float32)
     alone, in_batch, errors = _compared(content, plain, x)
-    check_exported("The ONNX model", errors, _LIMITS[dtype])
+    error = max(errors)
+    if not error <= _LIMITS[dtype]:
+        raise ValueError(
+            f"The ONNX model must agree with the estimator to {_LIMITS[dtype]:g} of the output's spread, got {error:.3g}."
+        )
     write_whole(Path(path), content)
-    return OnnxReport(str(path), len(content), alone, in_batch, max(errors))
+    return OnnxReport(str(path), len(content), alone, in_batch, error)
 
 
 def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
@@ -107,7 +115,7 @@ def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
 
 
 class _Graph:
-    """Nodes and constants of a graph under construction; values are known by their names."""
+    """Nodes and constants of a graph under construction; values are identified by their names."""
 
     def __init__(self, dtype: str) -> None:
         self.nodes: list[Any] = []
@@ -131,7 +139,7 @@ class _Graph:
         return output
 
     def sort(self, values: str, count: str) -> tuple[str, str]:
-        """Values in ascending order over the rules, and their places."""
+        """Values in ascending order over the rules, and their indices."""
         from onnx import helper
 
         outputs = ["ordered", "order"]
@@ -143,7 +151,7 @@ def _system(g: _Graph, plain: PlainSystem) -> None:
     """All nodes from x to the outputs."""
     from onnx import TensorProto
 
-    t = FloatTables.of(plain)
+    t = CenteredTables.of(plain)
     rules_axis, features_axis = g.constant("axis_1", [1], np.int64), g.constant("axis_2", [2], np.int64)
     inner = TensorProto.DOUBLE if g.dtype == "float64" else TensorProto.FLOAT
     x = g.node("Cast", "x", to=inner)
@@ -193,16 +201,16 @@ def _system(g: _Graph, plain: PlainSystem) -> None:
             y = g.node("Mul", own, g.constant("mix", mix))
             y = g.node("Add", y, g.node("Mul", average(up), g.constant("rest", 1.0 - mix)))
         if plain.type_reduction != "km":
-            # Inside already, but for rounding and for firing below the floor: as in IT2FLS.reduce.
+            # Rounding, and firing below the floor, may place y outside the ends: clipped as in IT2FLS.reduce.
             y = g.node("Min", g.node("Max", y, ends[0]), ends[1])
     _finish(g, plain, t.offsets, y, ends)
 
 
 def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) -> tuple[str, str]:
-    """Ends of the type-reduced set: the best of the switch points of the ordered rules.
+    """Ends of the type-reduced set: the extremes over the switch points of the ordered rules.
 
-    Means with upper firing for the first k rules and lower for the rest (left), or the other way round (right). The switch
-    points "all lower" and "all upper" are never better than their neighbours, so P of them are enough.
+    At switch point k the left mean takes the upper firing of the first k rules and the lower firing of the others, the
+    right mean the reverse. The switch points "all lower" and "all upper" are never the only extremes, so P of them suffice.
     """
     axis, last = "axis_1", "axis_2"
     y, order = g.sort(consequents, g.constant("n_rules", [n_rules], np.int64))
@@ -232,7 +240,7 @@ def _finish(g: _Graph, plain: PlainSystem, offsets: Array, y: str, ends: tuple[s
     """Offsets, NaN for rows with NaN, probabilities, and float32 outputs."""
     from onnx import TensorProto
 
-    # Minimum and maximum may drop NaN, so it is put in at the end.
+    # Minimum and maximum may drop NaN, so NaN is restored at the end.
     broken = g.node("Cast", g.node("IsNaN", "x"), to=TensorProto.FLOAT)
     broken = g.node("Greater", g.node("ReduceMax", broken, "axis_1", keepdims=1), g.constant("none", 0.0, np.float32))
     offset, nan = g.constant("offsets", offsets), g.constant("nan", np.nan, np.float32)
@@ -249,7 +257,7 @@ def _finish(g: _Graph, plain: PlainSystem, offsets: Array, y: str, ends: tuple[s
 
 
 def _compared(content: bytes, plain: PlainSystem, x: Array) -> tuple[float, float, list[float]]:
-    """Microseconds alone and in a batch, and the error of every output by its spread over the rows."""
+    """Microseconds of one row, per row in a batch, and the error of every output relative to its spread over the rows."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()

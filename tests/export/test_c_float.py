@@ -1,10 +1,9 @@
-"""Headers in float compile without a warning, and compute what the estimator does."""
+"""Headers in float compile without a warning and agree with the estimator."""
 
 from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.export.c import c_header, write_c
-from deepfls.export.c_float import work
-from deepfls.export.text import c_table, comment_name, float_literal
+from deepfls.export.c_float import operation_counts
+from deepfls.export.c_header import c_header
+from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from export_cases import (
     SANITIZERS,
@@ -47,12 +44,12 @@ SYSTEMS: list[dict[str, Any]] = [
 ]
 
 
-# Widths of the box of inputs in ranges of the data: within it, a little outside, and where no rule is near.
+# Widths of the box of inputs in ranges of the data: inside it, a little outside, and far from every rule.
 STRETCHES = (1.0, 1.5, 10.0, 1e3)
 
 
 def agree(program: Path, plain: PlainSystem, x: Any, *, exact: bool = False) -> None:
-    """Outputs and ends of the C within 1e-5 of the float64 of Python, by the output and by the spread alone."""
+    """Require outputs and ends of the C within 1e-5 of float64, relative to the output and to the spread alone."""
     got, truth = run_c(program, x, plain.n_outputs), reference(plain, x, exact=exact)
     for name in ("y",) if plain.kind == "t1" else ("y", "y_left", "y_right"):
         assert relative_error(getattr(got, name), getattr(truth, name)) < 1e-5, name
@@ -77,7 +74,7 @@ def test_c_agrees_with_python_on_random_systems_at_any_distance(fields: dict[str
 def test_c_gives_the_exact_result_for_any_finite_input(fields: dict[str, Any], equal_widths: bool, tmp_path: Path) -> None:
     plain = random_plain_system(5, **fields)
     if equal_widths:
-        # The squares cancel, and a difference of two logarithms is a 1e38th of them: float64 loses it, and its winner.
+        # The squares cancel, and a difference of two logarithms is 1e-38 of them: float64 loses it, and the strongest rule.
         widths = [np.broadcast_to(part.min(axis=0), part.shape) for part in (plain.lower_sigmas, plain.upper_sigmas)]
         plain = dataclasses.replace(plain, lower_sigmas=widths[0], upper_sigmas=widths[1])
     rng = np.random.default_rng(0)
@@ -85,7 +82,7 @@ def test_c_gives_the_exact_result_for_any_finite_input(fields: dict[str, Any], e
     x = (sizes * rng.choice([-1, 1], sizes.shape)).astype(np.float32).astype(np.float64)
     got = run_c(compiled(tmp_path, c_header(plain, prefix="plant").text), x, plain.n_outputs)
     truth = reference(plain, x, exact=True)
-    # Rows have scales of their own; what an output is compared with is the largest output of a rule on its row.
+    # Every row has its own scale: errors are relative to the largest output of a rule on the row.
     size = np.abs(plain.rule_outputs(x)).max(axis=1)
     for name in ("y",) if plain.kind == "t1" else ("y", "y_left", "y_right"):
         expected, values = getattr(truth, name), getattr(got, name)
@@ -115,7 +112,7 @@ def test_fast_math_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("middle", [0.0, 1e6])
 def test_c_agrees_with_a_trained_estimator(kind: str, middle: float, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    # Inputs a million of their spreads from zero.
+    # With middle=1e6, the inputs lie a million standard deviations from zero.
     x = (middle + rng.normal(size=(10_000, 4))).astype(np.float32).astype(np.float64)
     y = 1e5 + np.sin(x[:, 0] - middle) + (x[:, 1] - middle) * (x[:, 2] - middle)
     model = FLSRegressor(kind=kind, n_rules=5, epochs=5, random_state=0).fit(x[:500], y[:500])
@@ -129,7 +126,7 @@ def test_c_agrees_with_a_trained_estimator(kind: str, middle: float, tmp_path: P
             scaled = system(torch.from_numpy((far - model.x_scaling_.shift) / model.x_scaling_.scale))
         truth = model.y_scaling_.shift + model.y_scaling_.scale * scaled.numpy()
         got = run_c(program, far, 1)
-        # The spread matters here, not the size of 1e5: the rounding of the output alone is 4e-8 of that.
+        # Relative to the output, which is about 1e5, even an error of the size of the spread would be 1e-5.
         assert error_by_spread(got.y, truth) < 1e-5
         assert relative_error(got.y, truth) < 1e-5
 
@@ -143,7 +140,7 @@ def test_c_keeps_the_probabilities_and_classes_of_a_classifier(tmp_path: Path) -
     got = run_c(compiled(tmp_path, (tmp_path / "classes.h").read_text()), np.vstack([x, [[np.nan, 0, 0]]]), 3)
     probabilities = model.predict_proba(x)
     np.testing.assert_allclose(got.y[:-1], probabilities, atol=1e-5)
-    # Where two classes are as probable as each other, rounding may choose either.
+    # If two classes are equally probable, rounding may choose either.
     sure = np.sort(probabilities, axis=1)[:, -1] - np.sort(probabilities, axis=1)[:, -2] > 1e-4
     assert (model.classes_[got.index[:-1]] == model.predict(x))[sure].all()
     assert got.index[-1] == -1
@@ -161,7 +158,7 @@ def test_c_is_clean_under_sanitizers_for_any_input(fields: dict[str, Any], exp: 
     got = run_c(program, x, plain.n_outputs)
     broken = ~np.isfinite(x).all(axis=1)
     for values in (got.y, got.y_left, got.y_right) if plain.kind == "it2" else (got.y,):
-        # As in Python: an infinite input is no point, and a rule's output there is none.
+        # As in Python: at an infinite input the output of a rule is undefined.
         assert np.isnan(values[broken]).all()
         assert not np.isnan(values[~broken]).any()
         assert np.isfinite(values[(np.abs(x) < 1e31).all(axis=1)]).all()
@@ -192,109 +189,6 @@ def test_builtin_exponential_keeps_its_stated_error(tmp_path: Path) -> None:
     assert "expf" not in header
 
 
-@pytest.mark.parametrize("number", ["float", "q15", "q31"])
-def test_header_compiles_as_cpp_and_in_two_files(number: str, tmp_path: Path) -> None:
-    header = c_header(random_plain_system(1), prefix="plant", number=number).text
-    scalar = {"float": "float", "q15": "int16_t", "q31": "int32_t"}[number]
-    (tmp_path / "plant.h").write_text(header)
-    other = f'#include "plant.h"\n{scalar} other(const {scalar} *x, {scalar} *y);\n'
-    other += f"{scalar} other(const {scalar} *x, {scalar} *y) {{ plant_predict(x, y); return y[0]; }}\n"
-    (tmp_path / "other.c").write_text(other)
-    (tmp_path / "main.c").write_text(
-        f'#include "plant.h"\n#include "plant.h"\nextern {scalar} other(const {scalar} *x, {scalar} *y);\n'
-        f"int main(void) {{ {scalar} x[PLANT_INPUTS] = {{0}}, y[PLANT_OUTPUTS], z[PLANT_OUTPUTS]; plant_predict(x, y); "
-        "return other(x, z) == y[0] ? 0 : 1; }\n"
-    )
-    subprocess.run(["gcc", *WARNINGS, "main.c", "other.c", "-o", "program", "-lm"], cwd=tmp_path, check=True)
-    subprocess.run([tmp_path / "program"], check=True)
-    if shutil.which("g++") is None:
-        pytest.skip("g++ is not installed: only C was compiled")
-    (tmp_path / "main.cpp").write_text('#define PLANT_WITH_FLOAT\n#include "plant.h"\n')
-    subprocess.run(["g++", "-std=c++11", *WARNINGS[1:], "-fsyntax-only", "main.cpp"], cwd=tmp_path, check=True)
-
-
-def test_margin_widens_the_interval(tmp_path: Path) -> None:
-    for kind in ("t1", "it2"):
-        plain = random_plain_system(2, kind=kind, n_outputs=2)
-        x = inputs_of(plain, 100)
-        header = c_header(plain, prefix="plant", margin=[0.5, 2.0]).text
-        got, truth = run_c(compiled(tmp_path, header), x, 2), plain.output(x)
-        margin = np.array([0.5, 2.0])
-        np.testing.assert_allclose(got.y_left, truth.y_left - margin, rtol=1e-5)
-        np.testing.assert_allclose(got.y_right, truth.y_right + margin, rtol=1e-5)
-    with pytest.raises(ValueError, match=r"margin must be a number or have shape \(2,\), got shape \(3,\)\."):
-        c_header(plain, prefix="plant", margin=[1, 2, 3])
-    with pytest.raises(ValueError, match=r"margin must be at least 0, got -1\.0\."):
-        c_header(plain, prefix="plant", margin=-1)
-
-
-@given(st.floats(width=32, allow_nan=False, allow_infinity=False))
-def test_literals_name_their_float_exactly(value: float) -> None:
-    text = float_literal(value)
-    assert np.float32(text.removesuffix("f")) == np.float32(value)
-    assert re.fullmatch(r"-?\d+(\.\d+)?(e[+-]\d+)?f", text)
-    assert "." in text or "e" in text
-
-
-def test_tables_read_back_exactly_through_the_compiler(tmp_path: Path) -> None:
-    rng = np.random.default_rng(0)
-    values = (rng.normal(size=500) * 10.0 ** rng.integers(-37, 38, 500)).astype(np.float32)
-    table = c_table("float", "table", values, float_literal)
-    program = f"#include <stdio.h>\n{table}\nint main(void) {{ fwrite(table, sizeof table, 1, stdout); return 0; }}\n"
-    (tmp_path / "main.c").write_text(program)
-    subprocess.run(["gcc", *WARNINGS, "main.c", "-o", "program"], cwd=tmp_path, check=True)
-    got = subprocess.run([tmp_path / "program"], capture_output=True, check=True).stdout
-    assert got == values.tobytes()
-
-
-@given(st.text())
-def test_names_cannot_leave_a_comment(name: str) -> None:
-    text = comment_name(name)
-    assert text.isascii()
-    assert text.isprintable()
-    assert not re.search(r"\*|/|\?", text)
-
-
-def test_hostile_names_compile(tmp_path: Path) -> None:
-    names = ("*/ #error x", "/* ??/\n", "ü\\")
-    plain = dataclasses.replace(random_plain_system(1, n_features=3), feature_names=names)
-    text = c_header(plain, prefix="plant").text
-    assert 'x[0]  "\\u002a\\u002f #error x"  ' in text
-    compiled(tmp_path, text)
-
-
-@pytest.mark.parametrize(
-    ("prefix", "suggestion"),
-    [("my-plant", "my_plant"), ("2plants", "model_2plants"), ("_x", "x"), ("", "model"), ("a b", "a_b"), ("größe", "gr_e")],
-)
-def test_illegal_prefix_is_an_error_with_a_suggestion(prefix: str, suggestion: str) -> None:
-    with pytest.raises(ValueError, match="prefix must be a C identifier") as error:
-        c_header(random_plain_system(0), prefix=prefix)
-    assert str(error.value).endswith(f"got {prefix!r}: try prefix={suggestion!r}.")
-    assert c_header(random_plain_system(0), prefix=suggestion).text.startswith("/*")
-
-
-def test_large_system_is_refused_with_its_size_unless_forced(tmp_path: Path) -> None:
-    path = tmp_path / "plant.h"
-    plain = random_plain_system(0, n_rules=10_000, n_features=4, n_outputs=1)
-    message = (
-        r"The header must fit 32,768 bytes of flash and 8,192 bytes of RAM, got about 1,8\d\d,\d\d\d and 200,\d\d\d: "
-        "train fewer rules, state a larger part with flash and ram, or force it"
-    )
-    with pytest.raises(ValueError, match=message):
-        write_c(path, plain)
-    assert not path.exists()
-    assert write_c(path, plain, force=True).flash_bytes > 1_800_000
-
-
-def test_limits_are_those_of_the_part(tmp_path: Path) -> None:
-    plain = random_plain_system(0, n_rules=200, n_features=4, n_outputs=1)
-    for limits in ({"flash": 10_000}, {"ram": 1_000}):
-        with pytest.raises(ValueError, match="The header must fit"):
-            write_c(tmp_path / "plant.h", plain, **limits)
-    write_c(tmp_path / "plant.h", plain, flash=40_000, ram=5_000)
-
-
 def test_numbers_beyond_float32_are_refused() -> None:
     plain = random_plain_system(0)
     with pytest.raises(ValueError, match=r"The outputs of the rules must be within ±1e\+28 for this target, got "):
@@ -306,11 +200,10 @@ def test_header_states_sizes_and_work() -> None:
     header = c_header(plain, prefix="plant")
     assert f"{header.table_bytes:,} bytes of tables" in header.text
     assert f"about {header.ram_bytes:,} bytes of stack" in header.text
-    assert f"at most: {work(plain).simple:,} additions" in header.text
-    # 2 ends, 14 sweeps each; 5 exponentials in each where firing spans many scales.
-    assert work(plain).divisions == 28
-    assert work(plain).exponentials == 140
-    assert "#define PLANT_SWEEPS 14" in header.text
+    assert f"at most: {operation_counts(plain).simple:,} additions" in header.text
+    # 2 ends, 14 sweeps each; 5 exponentials in each if firing spans many scales.
+    assert operation_counts(plain).divisions == 28
+    assert operation_counts(plain).exponentials == 140
     sizes = {"float": 4, "plant_halves": 8, "int64_t": 8, "int16_t": 2}
     found = re.findall(r"static const (\w+) plant_\w+((?:\[\d+\])+)", header.text)
     counted = sum(sizes[name] * int(np.prod([int(n) for n in re.findall(r"\d+", dims)])) for name, dims in found)
@@ -318,12 +211,14 @@ def test_header_states_sizes_and_work() -> None:
     assert max(map(len, header.text.splitlines())) <= 130
 
 
-def test_every_name_of_a_header_has_its_prefix() -> None:
-    for number in ("float", "q15"):
-        text = re.sub(
-            r"/\*.*?\*/", "", c_header(random_plain_system(0), prefix="pump", number=number).text, flags=re.DOTALL
-        )
-        defined = re.findall(r"^(?:static (?:inline|const) \w+|#define|typedef \w+) (\w+)", text, flags=re.MULTILINE)
-        assert defined
-        assert all(name.lower().startswith("pump_") for name in defined)
-        assert "fls" not in text.lower()
+def test_header_takes_its_constants_from_the_table_of_the_package() -> None:
+    plain = random_plain_system(0, n_rules=5)
+    for exp in ("libm", "builtin"):
+        text = c_header(plain, prefix="plant", exp=exp).text
+        assert re.search(rf"#define PLANT_SWEEPS {max_sweeps(5)}\n", text)
+        one = int(re.search(r"#define PLANT_ONE \((\d+)\)", text)[1])  # type: ignore[index]
+        deepest = int(re.search(r"#define PLANT_MAX_DEPTH \(\(int64_t\)(\d+)\)", text)[1])  # type: ignore[index]
+        assert deepest / one == -LOG_FLOOR
+        floor, smallest = re.search(r"x < (\S+)f(?: \?|\) \{\n +return) (\S+)f", text).groups()  # type: ignore[union-attr]
+        assert float(floor) == LOG_FLOORS[torch.float32]
+        assert np.float32(smallest) == np.float32(np.exp(LOG_FLOORS[torch.float32]))

@@ -1,0 +1,111 @@
+{# A system in float32, and its interval. #}
+{% extends "header.h" %}
+{% block cost %}
+{% if parts | length > 1 %}
+ * The interval is computed by a second system, fls_interval, with its own tables: the system that was trained without the
+ * held-out rows, or the same system with a local scale.
+ *
+{% endif %}
+{% set without = ", expf not included" if exp == "libm" else "" %}
+ * Flash  {{ table_bytes | thousands }} bytes of tables, and about {{ code_bytes | thousands }} bytes of code{{ without }} (gcc 12 -O2, Cortex-M4).
+ * RAM    none static; about {{ ram_bytes | thousands }} bytes of stack{{ without }}.
+ * Work   of fls_predict, at most: {{ worst.simple | thousands }} additions, multiplications and comparisons of integers and
+ *        floats, {{ worst.divisions | counted("division") }}, {{ worst.exponentials | counted("exponential") }}.
+{% if worst != usual %}
+ *        With 4 sweeps per end point, which is usual: {{ usual.simple | thousands }}, {{ usual.divisions | thousands }} and {{ usual.exponentials | thousands }}. The bound is
+ *        {{ max_sweeps(plain.n_rules) }} sweeps per end point. No sort, no enumeration.
+{% endif %}
+ *
+ * If an input is NaN or infinite, every output is NaN. For any other input the outputs are within 1e-5 of the float64 result,
+ * relative to the output or, near zero, to its spread; an output that float cannot hold is infinite. The header does not
+ * compile with -ffast-math, which assumes that no number is NaN.
+{% endblock %}
+{% block code %}
+#ifdef __FAST_MATH__
+#error "-ffast-math removes the handling of NaN and reorders sums: compile without it"
+#endif
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+{% for part in parts %}
+{% with prefix = prefix ~ part.suffix, plain = part.plain, integers = part.integers, tables = part.tables %}
+{% include "float_system.h" %}
+{% endwith %}
+{% endfor %}
+{% if "margin" in interval_tables %}
+
+/* Margin of the interval: [output]. */
+static const float fls_margin{{ interval_tables.margin.text }};
+{% endif %}
+{% if "gain" in interval_tables %}
+
+/* Factor of the distances from the crisp output to the ends of the type-reduced set: [output]. */
+static const float fls_gain{{ interval_tables.gain.text }};
+{% endif %}
+{% if "reach" in interval_tables %}
+
+/* Distance that is added on both sides: [output]. */
+static const float fls_reach{{ interval_tables.reach.text }};
+{% endif %}
+{% if interval_text %}
+
+/* The {{ interval_text }}. NaN if an input is NaN or infinite. */
+static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[FLS_OUTPUTS],
+                                        float y_right[FLS_OUTPUTS])
+{
+{% if calibrated is not none %}
+{% set other = "interval_" if parts | length > 1 else "" %}
+    float y[{{ "2 * " if calibrated.scaled else "" }}FLS_OUTPUTS]{% if calibrated.refitted %}, own[FLS_OUTPUTS]{% endif %};
+    int k;
+{% if "gain" in interval_tables %}
+    fls_{{ other }}reduce(x, y_left, y_right);
+{% endif %}
+    fls_{{ other }}predict(x, y);
+{% if calibrated.refitted %}
+    fls_predict(x, own);
+{% endif %}
+    for (k = 0; k < FLS_OUTPUTS; ++k) {
+{% if calibrated.scaled %}
+        /* The local scale lies between 1/4 and 4: 1.38629436 is log 4. fls_exp takes no positive argument. */
+        const float log_scale = y[FLS_OUTPUTS + k] > 1.38629436f ? 1.38629436f : y[FLS_OUTPUTS + k];
+        const float scale = 4.0f * fls_exp((log_scale < -1.38629436f ? -1.38629436f : log_scale) - 1.38629436f);
+        const float reach = fls_reach[k] * (scale + 0.5f) / 1.5f;
+{% else %}
+        const float reach = fls_reach[k];
+{% endif %}
+{% if "gain" in interval_tables %}
+        const float left = y[k] - fls_gain[k] * (y[k] - y_left[k]) - reach;
+        const float right = y[k] + fls_gain[k] * (y_right[k] - y[k]) + reach;
+{% else %}
+        const float left = y[k] - reach, right = y[k] + reach;
+{% endif %}
+        y_left[k] = left < y[k] ? left : y[k];
+        y_right[k] = right > y[k] ? right : y[k];
+{% if calibrated.refitted %}
+        /* The interval also contains the prediction of the system that was trained on all rows. */
+        y_left[k] = y_left[k] < own[k] ? y_left[k] : own[k];
+        y_right[k] = y_right[k] > own[k] ? y_right[k] : own[k];
+{% endif %}
+    }
+{% else %}
+{% set margin = "margin" in interval_tables %}
+{% if margin %}
+    int k;
+{% endif %}
+{% if plain.kind == "it2" %}
+    fls_reduce(x, y_left, y_right);
+{% else %}
+    fls_{{ "predict" if plain.classes is none else "logits" }}(x, y_left);
+{% endif %}
+{% if margin %}
+    for (k = 0; k < FLS_OUTPUTS; ++k) {
+        y_right[k] = {{ "y_right" if plain.kind == "it2" else "y_left" }}[k] + fls_margin[k];
+        y_left[k] -= fls_margin[k];
+    }
+{% endif %}
+{% endif %}
+}
+{% endif %}
+{% endblock %}
