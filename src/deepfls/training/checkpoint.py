@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -30,8 +30,9 @@ from deepfls.training.state import State
 Array = np.ndarray[Any, np.dtype[Any]]
 
 FORMAT = "deepfls-checkpoint"
-VERSION = "1"
+VERSION = "2"
 _START = "start.safetensors"
+_OWNER = "owner.txt"
 _STEP = re.compile(r"step-(\d{12})\.safetensors")
 _KEPT = 2
 
@@ -99,20 +100,27 @@ class CheckpointFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Nobody else has the folder meanwhile. The system frees the lock even of a process that was killed."""
+        """A context in which no other run can use the folder. The system frees the lock of a process that was killed."""
+        from filelock import FileLock, Timeout  # here: keeps `import deepfls` light
+
+        owner, name = self.path / _OWNER, ""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            file = (self.path / "lock").open("a+", encoding="utf-8")
+            lock = FileLock(self.path / "lock", timeout=0)
+            lock.acquire()
+        except Timeout:
+            with contextlib.suppress(OSError):
+                name = owner.read_text(encoding="utf-8")[:200]
+            raise CheckpointError(
+                f"checkpoint_dir must be used by one run at a time, got {str(self.path)!r}, which "
+                f"{name or 'another process'} has in use."
+            ) from None
         except OSError as error:
             raise CheckpointError(
                 f"checkpoint_dir must be a folder that can be written to, got {str(self.path)!r} ({error.strerror})."
             ) from error
-        with file:
-            _lock(file, self.path)
-            file.seek(0)
-            file.truncate()
-            file.write(f"process {os.getpid()} on {socket.gethostname()}")
-            file.flush()
+        with lock:
+            owner.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
             yield
 
     def look(self) -> None:
@@ -233,21 +241,6 @@ def check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], folder: Pa
                 f"checkpoint_dir must hold a run of the same settings and data, got {str(folder)!r}, where {name} was "
                 f"{old} and now is {new}: give another folder, or the old settings."
             )
-
-
-def _lock(file: IO[str], folder: Path) -> None:
-    try:
-        import fcntl
-    except ImportError:  # Windows: nothing keeps a second run out
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.seek(0)
-        owner = file.read(200) or "another process"
-        raise CheckpointError(
-            f"checkpoint_dir must be used by one run at a time, got {str(folder)!r}, which {owner} has in use."
-        ) from None
 
 
 def _number(path: Path) -> int:
