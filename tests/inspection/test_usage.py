@@ -8,7 +8,7 @@ import torch
 
 from deepfls import FLSRegressor, metrics
 from deepfls.inspection.plain import PlainSystem
-from reading_cases import LABELS, X, Y, classifier, regressor
+from inspection_cases import LABELS, X, Y, classifier, regressor
 
 RNG = np.random.default_rng(1)
 PLAIN = RNG.normal(size=(300, 3))
