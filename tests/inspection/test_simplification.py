@@ -1,4 +1,4 @@
-"""Simplification: fewer rules for a stated price, and the original left alone."""
+"""Simplification keeps the error within the tolerance and leaves the original unchanged."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_simplified_estimator_matches_its_plain_system_and_its_file(name: str, t
     assert fewer.rule_shares_.sum() == pytest.approx(1.0)
 
 
-def test_exact_copies_are_merged_for_nothing() -> None:
+def test_exact_copies_are_merged_without_a_larger_error() -> None:
     model = FLSRegressor(kind="it2", n_rules=6, epochs=60, random_state=0).fit(PLAIN, TARGET)
     with torch.no_grad():
         for parameter in model.system_.parameters():
@@ -53,7 +53,7 @@ def test_exact_copies_are_merged_for_nothing() -> None:
     assert report.error_after <= report.error_before * (1 + 1e-9)
 
 
-def test_a_dead_rule_goes() -> None:
+def test_dead_rule_is_pruned() -> None:
     model = FLSRegressor(kind="t1", n_rules=4, tnorm="product", epochs=60, random_state=0).fit(PLAIN, TARGET)
     with torch.no_grad():
         model.system_.centers[2] += 60.0

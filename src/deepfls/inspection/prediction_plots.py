@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deepfls.estimators.base import FLSEstimator
+from deepfls.estimators.regressor import FLSRegressor
 from deepfls.inspection.arguments import rows_of
 from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
 from deepfls.inspection.plain import Array, PlainSystem
@@ -167,7 +168,7 @@ class CoverageDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, x: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
+        cls, estimator: FLSRegressor, x: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
     ) -> CoverageDisplay:
         """Coverage of a calibrated regressor on rows x and targets y; by default up to the largest calibrated coverage."""
         check_is_fitted(estimator, "system_")

@@ -220,7 +220,7 @@ def _estimator_with(estimator: FLSEstimator, s: PlainSystem, x: Array) -> FLSEst
     fewer = copy.copy(estimator)
     fewer.__dict__ = {name: copy.copy(value) for name, value in vars(estimator).items() if name != "initial_sets_"}
     fewer.n_rules = s.n_rules
-    # The values that "auto" stood for when the system was made.
+    # "auto" was decided when the system was made.
     maker = copy.copy(fewer)
     maker.tnorm = estimator.system_.tnorm
     for name in ("kind", "order", "uncertainty", "type_reduction"):
