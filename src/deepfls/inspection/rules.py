@@ -126,7 +126,23 @@ class Rules:
 
     def to_table(self, digits: int | None = 4) -> Table:
         """A table of rich, for terminals."""
-        return _table(self, digits)
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+        for name in ("rule", "firing"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for name in ("IF", "THEN"):
+            table.add_column(name)
+        for rule in self.order:
+            lines = []
+            for name, word, numbers in short_clauses(self.plain, rule, digits):
+                between = (" is ", (word, "bold"), ", ") if word else (" is ",) if numbers else ()
+                lines.append(Text.assemble(name, *between, numbers))
+            outcome = Text("\n").join(Text(text) for text in short_consequent_texts(self.plain, rule, digits))
+            table.add_row(str(rule + 1), self.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
+        return table
 
     def __str__(self) -> str:
         return _text(self, 4)
@@ -250,13 +266,13 @@ def content(rules: Rules) -> dict[str, Any]:
         "task": "regression" if s.classes is None else "classification",
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),
-        "dropped": None if effect is None else _without_nan(vars(effect)),
+        "dropped": None if effect is None else {name: _finite_or_none(v) for name, v in vars(effect).items()},
         "rules": [_rule_content(rules, rule) for rule in rules.order],
     }
 
 
-def _without_nan(values: dict[str, Any]) -> dict[str, Any]:
-    return {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in values.items()}
+def _finite_or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
@@ -283,34 +299,13 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
     }
 
 
-def _table(rules: Rules, digits: int | None) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for name in ("rule", "firing"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for name in ("IF", "THEN"):
-        table.add_column(name)
-    for rule in rules.order:
-        lines = []
-        for name, word, numbers in short_clauses(rules.plain, rule, digits):
-            lines.append(
-                Text.assemble(name, *((" is ", (word, "bold"), ", ") if word else (" is ",) if numbers else ()), numbers)
-            )
-        outcome = Text("\n").join(Text(text) for text in short_consequent_texts(rules.plain, rule, digits))
-        table.add_row(str(rule + 1), rules.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
-    return table
-
-
 def _table_text(rules: Rules, digits: int | None) -> str:
     from rich.console import Console
 
     # Width and colours are fixed, so that the text does not depend on the terminal.
     console = Console(width=_TABLE_WIDTH, color_system=None, force_terminal=False, highlight=False, emoji=False)
     with console.capture() as capture:
-        console.print(_table(rules, digits))
+        console.print(rules.to_table(digits))
     return capture.get()
 
 

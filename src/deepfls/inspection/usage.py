@@ -219,25 +219,15 @@ def _tables(u: DataExplanation, top: int) -> list[tuple[str, TextTable]]:
     for pair in u.duplicates:
         for rule, other in ((pair.first, pair.second), (pair.second, pair.first)):
             notes[rule] = f"{notes[rule]}, {other + 1}" if rule in notes else f"much like {other + 1}"
-    rules = [
-        [
-            str(p + 1),
-            share_text(float(u.shares[p])),
-            share_text(float(u.leads[p])),
-            f"{u.largest_weight[p]:.3f}",
-            notes.get(p, ""),
-        ]
-        for p in np.argsort(-u.shares, kind="stable")[:top].tolist()
-    ]
+    rules = []
+    for p in np.argsort(-u.shares, kind="stable")[:top].tolist():
+        shares = (share_text(float(values[p])) for values in (u.shares, u.leads))
+        rules.append([str(p + 1), *shares, f"{u.largest_weight[p]:.3f}", notes.get(p, "")])
     inputs = [
         [shortened(u.feature_names[m]), number_text(u.permutation[m], 4), number_text(u.gradient[m], 4)]
         for m in np.argsort(-u.permutation, kind="stable")[:top].tolist()
     ]
     growth = {"rmse": "RMSE grows by", "log_loss": "log loss grows by", "change": "outputs move by"}[u.measure]
-    return [
-        (
-            f"Rules on {plural(u.n_rows, 'row')}",
-            TextTable(["rule", "of the firing", "rows led", "largest weight", "note"], rules),
-        ),
-        ("Inputs", TextTable(["input", f"shuffled: {growth}", "gradient times spread"], inputs)),
-    ]
+    rules_table = TextTable(["rule", "of the firing", "rows led", "largest weight", "note"], rules)
+    inputs_table = TextTable(["input", f"shuffled: {growth}", "gradient times spread"], inputs)
+    return [(f"Rules on {plural(u.n_rows, 'row')}", rules_table), ("Inputs", inputs_table)]
