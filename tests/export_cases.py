@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from deepfls.functional.reduction import type_reduce
-from deepfls.inspection.plain import Output, PlainSystem
+from deepfls.inspection.plain import PlainOutput, PlainSystem
 
 Array = Any
 
@@ -137,7 +137,7 @@ def run_c(program: Path, x: Array, n_outputs: int, dtype: Any = np.float32) -> C
     return COutput(*values, rows["index"])
 
 
-def reference(plain: PlainSystem, x: Array, *, exact: bool = False) -> Output:
+def reference(plain: PlainSystem, x: Array, *, exact: bool = False) -> PlainOutput:
     """Results of Python in float64: the crisp outputs of ``predict``, and the ends of the type-reduced set.
 
     If ``exact``, firing and consequents are computed in fractions and only their differences are rounded: far outside the
@@ -154,7 +154,7 @@ def reference(plain: PlainSystem, x: Array, *, exact: bool = False) -> Output:
         mix = None if plain.mix is None else torch.from_numpy(plain.mix)
         parts = map(torch.from_numpy, (own_lower, log_upper, consequents))
         y = type_reduce(*parts, method=plain.type_reduction, mix=mix).numpy()
-    return Output(y_left, y_right, y)
+    return PlainOutput(y_left, y_right, y)
 
 
 def _exact_forms(plain: PlainSystem, x: Array) -> tuple[Array, Array, Array, Array]:

@@ -1,6 +1,6 @@
-"""Photograph the explorer: python docs/figures/explorer.py [--data-dir DIR] [--out PNG]
+"""Take a screenshot of the explorer: python docs/figures/explorer.py [--data-dir DIR] [--out PNG]
 
-Trains a small IT2 system on the power plant data, writes its page, opens it in headless Chromium, and calls up a row of the
+Trains a small IT2 system on the power plant data, writes its page, opens it in headless Chromium, and shows a row of the
 held-out data. Needs chromium (make browser).
 """
 
@@ -28,10 +28,10 @@ def write_page(folder: Path, data_dir: str | None) -> Path:
     return model.to_report(folder / "plant.html", x[7654:], y[7654:], title="Combined cycle power plant")
 
 
-def photograph(page_file: Path, out: Path) -> None:
+def take_screenshot(page_file: Path, out: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
-        raise SystemExit("There is no chromium on this machine: make browser.")
+        raise SystemExit("Chromium is not installed; `make browser` installs it.")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
         page = browser.new_page(viewport={"width": 1320, "height": 1290}, color_scheme="light")
@@ -40,7 +40,7 @@ def photograph(page_file: Path, out: Path) -> None:
         page.fill("#sample", "17")
         page.keyboard.press("Enter")
         page.evaluate("document.activeElement.blur()")
-        page.wait_for_timeout(800)  # the rules take their places once the inputs rest
+        page.wait_for_timeout(800)  # the rules are sorted again 400 ms after the last change
         bottom = page.evaluate("document.querySelector('#rules').getBoundingClientRect().bottom + 14")
         page.screenshot(path=out, clip={"x": 0, "y": 0, "width": 1320, "height": bottom}, full_page=True)
         browser.close()
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).with_suffix(".png"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        photograph(write_page(Path(folder), arguments.data_dir), arguments.out)
+        take_screenshot(write_page(Path(folder), arguments.data_dir), arguments.out)
 
 
 if __name__ == "__main__":

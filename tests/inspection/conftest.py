@@ -1,4 +1,4 @@
-"""A headless Chromium for the tests of the page: Debian's, driven by Playwright."""
+"""Headless Chromium, driven by Playwright, for the tests of the page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def browser() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="Playwright drives the browser")
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     if path is None:
-        pytest.skip("there is no chromium on this machine; `make browser` installs Debian's")
+        pytest.skip("Chromium is not installed; `make browser` installs it")
     with api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=FLAGS)
         yield chromium
@@ -34,14 +34,14 @@ def browser() -> Iterator[Any]:
 
 
 class Page:
-    """A report open in the browser, with everything it complained about."""
+    """A report open in the browser, with its console messages, errors and requests."""
 
     def __init__(self, page: Any, path: Path) -> None:
         self.page = page
-        self.complaints: list[str] = []
+        self.messages: list[str] = []
         self.requests: list[str] = []
-        page.on("console", lambda message: self.complaints.append(message.text))
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("console", lambda message: self.messages.append(message.text))
+        page.on("pageerror", lambda error: self.messages.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
         page.goto(path.as_uri())
         page.wait_for_selector("html[data-ready]", state="attached")
@@ -49,7 +49,7 @@ class Page:
 
 @pytest.fixture
 def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Page]]:
-    """Opens the report of an estimator, or of a file, in a context of its own; it must not complain or ask the network."""
+    """Opens the report of an estimator in a new browser context. Console messages and network requests fail the test."""
     opened: list[Page] = []
     contexts: list[Any] = []
 
@@ -63,5 +63,5 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Page]]:
     for context in contexts:
         context.close()
     for page in opened:
-        assert page.complaints == []
+        assert page.messages == []
         assert [url for url in page.requests if not url.startswith("file:")] == []

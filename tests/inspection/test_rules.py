@@ -14,7 +14,7 @@ from rich.console import Console
 
 from deepfls import FLSRegressor, metrics
 from deepfls.inspection import rules_of
-from reading_cases import HOSTILE, LABELS, NEW, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
+from inspection_cases import HOSTILE, LABELS, NEW, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
 
 
 def karnik_mendel(lower: np.ndarray, upper: np.ndarray, y: np.ndarray) -> tuple[float, float]:

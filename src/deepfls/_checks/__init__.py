@@ -19,7 +19,6 @@ from deepfls._checks.intervals import (
     largest_coverage,
     rows_needed,
 )
-from deepfls._checks.reading import check_classes_known, check_one_row, check_targets_have_rows, check_targets_of
 from deepfls._checks.settings import (
     check_count,
     check_device,
@@ -71,7 +70,6 @@ __all__ = [
     "check_batch",
     "check_calibration_of_kind",
     "check_calibration_rows",
-    "check_classes_known",
     "check_column",
     "check_consequents",
     "check_count",
@@ -92,7 +90,6 @@ __all__ = [
     "check_number",
     "check_number_or_auto",
     "check_number_targets",
-    "check_one_row",
     "check_option",
     "check_options_of",
     "check_order_values",
@@ -102,8 +99,6 @@ __all__ = [
     "check_same_length",
     "check_same_rows_held_out",
     "check_targets_given",
-    "check_targets_have_rows",
-    "check_targets_of",
     "check_tensor",
     "check_trained_for_intervals",
     "check_type_reduced",

@@ -147,9 +147,7 @@ class ReadingDoors:
         -------
         MembershipsDisplay
         """
-        display = room("inspection.membership_plots").MembershipsDisplay.from_estimator(
-            self, features=features, before=before
-        )
+        display = room("inspection.system_plots").MembershipsDisplay.from_estimator(self, features=features, before=before)
         return display.plot(axes, rules=rules)
 
     def to_report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:

@@ -4,19 +4,28 @@ Everything is computed from :mod:`deepfls.inspection.plain`, the system as NumPy
 May import every folder up to ``estimators``. matplotlib is imported inside functions, without pyplot.
 """
 
-from deepfls.inspection.canvas import COLORS, label, new_figure
+from deepfls.inspection.display import COLORS, label, new_figure
 from deepfls.inspection.explanation import Explanation, explain, reference_row
-from deepfls.inspection.interval_plots import CoverageDisplay, IntervalDisplay, WidthErrorDisplay
-from deepfls.inspection.membership_plots import FiringMapDisplay, MembershipsDisplay
-from deepfls.inspection.prediction_plots import BandDisplay, LearningCurveDisplay, PredictionDisplay
-from deepfls.inspection.pushes import EXACT_INPUTS, input_pushes
+from deepfls.inspection.plain import RuleWeights, outputs_of, rule_weights, shares_of
+from deepfls.inspection.prediction_plots import (
+    BandDisplay,
+    CoverageDisplay,
+    IntervalDisplay,
+    LearningCurveDisplay,
+    PredictionDisplay,
+    WidthErrorDisplay,
+)
 from deepfls.inspection.report_page import report_html, write_report
-from deepfls.inspection.response_plots import ResponseCurveDisplay, ResponseSurfaceDisplay
-from deepfls.inspection.rules import DropEffect, Rules, outputs_of, rules_of, shares_of, summary_html
-from deepfls.inspection.rules_text import as_html, content
+from deepfls.inspection.rules import DropEffect, Rules, as_html, content, rules_of, summary_html
+from deepfls.inspection.shapley import EXACT_INPUTS, input_pushes
 from deepfls.inspection.simplification import Simplification, SimplifyReport, simplify
+from deepfls.inspection.system_plots import (
+    FiringMapDisplay,
+    MembershipsDisplay,
+    ResponseCurveDisplay,
+    ResponseSurfaceDisplay,
+)
 from deepfls.inspection.usage import DataExplanation, RulePair, explain_data
-from deepfls.inspection.weights import RuleWeights, rule_weights
 
 __all__ = [
     "COLORS",

@@ -1,17 +1,22 @@
-"""Why one row gets its prediction: what every rule and every input added to it, adding up exactly."""
+"""The explanation of one prediction: the contributions of all rules and the pushes of all inputs, with exact sums."""
 
 from __future__ import annotations
 
+import html
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection import explanation_text as show
-from deepfls.inspection.plain import Array, Output, PlainSystem, one_row
-from deepfls.inspection.pushes import input_pushes
-from deepfls.inspection.weights import rule_weights
+from deepfls.inspection.arguments import one_row
+from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, softmax
+from deepfls.inspection.shapley import input_pushes
+from deepfls.inspection.words import TextTable, number_text, share_text, shortened, signed_text
+
+# Rules and inputs that a notebook shows.
+_SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -26,25 +31,24 @@ class Explanation:
     feature_names, output_names : tuple of str
     classes : ndarray or None
     x, reference : ndarray, shape (features,)
-        The row, and the one that the inputs are pushed from.
+        The row, and the row that the inputs move from.
     lower, upper : ndarray, shape (rules,)
         Firing strengths, in [0, 1].
     consequents : ndarray, shape (rules, outputs)
-        What every rule says.
-    output : Output
+    output : PlainOutput
         (y_left, y_right, y), each (outputs,).
-    weights : Output
+    weights : PlainOutput
         Weights of the rules in the three, each (rules, outputs); they add up to 1.
-    contributions : Output
+    contributions : PlainOutput
         Weights times consequents, each (rules, outputs); they add up to ``output``.
     left_upper, right_upper : ndarray of bool, shape (rules, outputs)
-        Rules that weigh their upper firing at an end: those beyond the Karnik-Mendel switch point.
-    base : Output
+        Rules whose weight at an end is their upper firing: those beyond the Karnik-Mendel switch point.
+    base : PlainOutput
         The three at the reference, each (outputs,).
-    pushes : Output
-        What every input added, each (features, outputs); with ``base`` they add up to ``output``.
+    pushes : PlainOutput
+        The push of every input, each (features, outputs); with ``base`` they add up to ``output``.
     exact_pushes : bool
-        Whether all orders of the inputs were averaged, rather than some; the sums are exact in both cases.
+        True if all orders of the inputs were averaged, False if random ones were; the sums are exact in both cases.
     """
 
     feature_names: tuple[str, ...]
@@ -55,13 +59,13 @@ class Explanation:
     lower: Array
     upper: Array
     consequents: Array
-    output: Output
-    weights: Output
-    contributions: Output
+    output: PlainOutput
+    weights: PlainOutput
+    contributions: PlainOutput
     left_upper: Array
     right_upper: Array
-    base: Output
-    pushes: Output
+    base: PlainOutput
+    pushes: PlainOutput
     exact_pushes: bool
 
     @property
@@ -72,48 +76,83 @@ class Explanation:
     @property
     def probabilities(self) -> Array | None:
         """Probabilities of the classes, (classes,); None for a regressor."""
-        if self.classes is None:
-            return None
-        odds = np.exp(self.y - self.y.max())
-        return np.asarray(odds / odds.sum())
+        return None if self.classes is None else softmax(self.y)
 
     def to_text(self, *, digits: int = 4, top: int = 10) -> str:
-        """The sums as text: the ``top`` rules and inputs by the size of what they added, the others together."""
-        return show.explanation_text(self, digits, top)
+        """The sums as text: the ``top`` rules by weight and inputs by the size of their push, the others together."""
+        parts = []
+        for k in range(len(self.output_names)):
+            parts.append(_output_line(self, k, digits))
+            parts.append(_rules_table(self, k, digits, top).text())
+            parts.append(_inputs_table(self, k, digits, top).text())
+        return "\n\n".join([*parts, _orders_note(self)]) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return show.explanation_content(self)
+        """Plain values, for JSON: one entry per output, with its rules and inputs."""
+        return {
+            "x": _named_values(self.feature_names, self.x),
+            "reference": _named_values(self.feature_names, self.reference),
+            "exact_pushes": self.exact_pushes,
+            "outputs": [
+                {
+                    "name": name,
+                    **_ends_at(self.output, k),
+                    "probability": None if self.probabilities is None else float(self.probabilities[k]),
+                    "rules": [
+                        {
+                            "rule": p + 1,
+                            "lower": float(self.lower[p]),
+                            "upper": float(self.upper[p]),
+                            "consequent": float(self.consequents[p, k]),
+                            "weights": _ends_at(self.weights, p, k),
+                            "contributions": _ends_at(self.contributions, p, k),
+                            "upper_at_left": bool(self.left_upper[p, k]),
+                            "upper_at_right": bool(self.right_upper[p, k]),
+                        }
+                        for p in range(len(self.upper))
+                    ],
+                    "base": _ends_at(self.base, k),
+                    "inputs": [
+                        {"name": feature, "pushes": _ends_at(self.pushes, m, k)}
+                        for m, feature in enumerate(self.feature_names)
+                    ],
+                }
+                for k, name in enumerate(self.output_names)
+            ],
+        }
 
     def __str__(self) -> str:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return show.explanation_html(self)
+        parts = []
+        for k in range(len(self.output_names)):
+            parts.append(f"<p><b>{html.escape(_output_line(self, k, 4))}</b></p>")
+            parts.append(_rules_table(self, k, 4, _SHOWN).html() + _inputs_table(self, k, 4, _SHOWN).html())
+        return f"<div>{''.join(parts)}<p>{html.escape(_orders_note(self))}</p></div>"
 
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
     """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
     s = PlainSystem.of(estimator)
-    row = one_row(estimator, "x", x)[np.newaxis]
+    row = one_row(estimator, "x", x)
     start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
-    weights = rule_weights(s, row)
-    consequents = s.rule_outputs(row)
-    log_lower, log_upper = s.firing(row)
-    contributions = Output(*(w[0] * consequents[0] for w in weights[:3]))
-    base, pushes, exact = input_pushes(s, row[0], start)
+    values = s.rule_values(row[np.newaxis])
+    weights = s.weights(*values)
+    consequents = values.consequents[0]
+    base, pushes, exact = input_pushes(s, row, start)
     return Explanation(
         feature_names=s.feature_names,
         output_names=s.output_names,
         classes=s.classes,
-        x=row[0],
+        x=row,
         reference=start,
-        lower=np.exp(log_lower[0]),
-        upper=np.exp(log_upper[0]),
-        consequents=consequents[0],
-        output=Output(*(end[0] for end in s.output(row))),
-        weights=Output(*(w[0] for w in weights[:3])),
-        contributions=contributions,
+        lower=np.exp(values.log_lower[0]),
+        upper=np.exp(values.log_upper[0]),
+        consequents=consequents,
+        output=PlainOutput(*(end[0] for end in s.reduced(*values))),
+        weights=PlainOutput(*(w[0] for w in weights[:3])),
+        contributions=PlainOutput(*(w[0] * consequents for w in weights[:3])),
         left_upper=weights.left_upper[0],
         right_upper=weights.right_upper[0],
         base=base,
@@ -123,9 +162,71 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
 
 
 def reference_row(estimator: FLSEstimator, plain: PlainSystem) -> Array:
-    """The mean of the training data where the scaling knows it, else the middle of its range, else of the sets."""
+    """The mean of the training data if the scaling has it, else the middle of its range, else the mean of the centers."""
     if estimator.scaling == "standard":
         return estimator.x_scaling_.shift
     if plain.input_range is not None:
         return np.asarray(plain.input_range.mean(axis=0))
     return np.asarray(plain.centers.mean(axis=0))
+
+
+def _output_line(e: Explanation, k: int, digits: int) -> str:
+    """The prediction of output k in a line."""
+    left, right, y = (number_text(end[k], digits) for end in e.output)
+    text = f"{'' if e.classes is None else 'score of '}{shortened(e.output_names[k])} = {y}"
+    if e.output.y_left[k] < e.output.y_right[k]:
+        text += f", type-reduced set {left} to {right}"
+    if e.probabilities is not None:
+        text += f", probability {e.probabilities[k]:.4f}"
+    return text
+
+
+def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
+    """Firing, consequents and contributions of the rules of largest weight in output k."""
+    interval = bool((e.lower != e.upper).any()) or bool((e.weights.y_left != e.weights.y_right).any())
+    order = np.argsort(-e.weights.y[:, k], kind="stable")
+    firing = [e.lower, e.upper] if interval else [e.upper]
+    contributions, sums = ([*e.contributions], [*e.output]) if interval else ([e.contributions.y], [e.output.y])
+    head = ["rule", *(["lower", "upper"] if interval else ["firing"]), "says", "weight"]
+    head += ["adds to y_left", "to y_right", "to y"] if interval else ["adds"]
+
+    def row(name: str, chosen: Array, consequent: str) -> list[str]:
+        strengths = [f"{f[chosen].max():.3g}" for f in firing]
+        weight = share_text(float(e.weights.y[chosen, k].sum()))
+        return [name, *strengths, consequent, weight, *(number_text(c[chosen, k].sum(), digits) for c in contributions)]
+
+    rows = [row(str(p + 1), np.array([p]), number_text(e.consequents[p, k], digits)) for p in order[:top].tolist()]
+    rest = order[top:]
+    if len(rest):
+        rows.append(row(f"{len(rest)} others", rest, ""))
+    blank = [""] * (len(head) - 1 - len(sums))
+    return TextTable(head, [*rows, ["sum", *blank, *(number_text(end[k], digits) for end in sums)]])
+
+
+def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
+    """Values of the inputs, and their pushes on output k."""
+    pushes = e.pushes.y[:, k]
+    order = np.argsort(-np.abs(pushes), kind="stable")
+    rows = [["reference", "", "", number_text(e.base.y[k], digits)]]
+    for m in order[:top].tolist():
+        numbers = (number_text(value, digits) for value in (e.x[m], e.reference[m]))
+        rows.append([shortened(e.feature_names[m]), *numbers, signed_text(pushes[m], digits)])
+    rest = order[top:]
+    if len(rest):
+        rows.append([f"{len(rest)} others", "", "", signed_text(pushes[rest].sum(), digits)])
+    rows.append(["sum", "", "", number_text(e.output.y[k], digits)])
+    return TextTable(["input", "value", "reference", "pushes y by"], rows)
+
+
+def _orders_note(e: Explanation) -> str:
+    orders = "all orders of the inputs" if e.exact_pushes else "random orders of the inputs and their reverses"
+    return f"Pushes: steps from the reference to the row, averaged over {orders}."
+
+
+def _ends_at(group: PlainOutput, *index: int) -> dict[str, float]:
+    return {name: float(values[index]) for name, values in group._asdict().items()}
+
+
+def _named_values(names: Sequence[str], values: Array) -> list[dict[str, Any]]:
+    """A list rather than an object, because names may be equal."""
+    return [{"name": name, "value": float(value)} for name, value in zip(names, values, strict=True)]

@@ -1,10 +1,20 @@
-"""A trained system as plain NumPy fields in the units of the data: what rules, plots, reports and exports are made from.
+"""A trained system as NumPy arrays in the units of the data: the source of rules, plots, reports and exports.
 
 The scaling inside an estimator is affine, so it folds into the parameters: with z = (x - m) / s and y = t + u v,
 
     center c s + m,    width σ s,    slope a u / s,    intercept t + u (a₀ - Σ a m / s).
 
 The folded system gives the predictions of the estimator up to the rounding of float64.
+
+Every output is a weighted mean of the consequents, y = Σ_p w_p y_p with Σ_p w_p = 1:
+
+    Type-1        w = f / Σ f
+    y_left        w = f̄ where y_p <= y_left, else f̲, over its sum; y_right the other way round
+    "km"          the mean of the weights at both ends
+    "nt"          w = (f̲ + f̄) / Σ (f̲ + f̄)
+    "bmm", "sm"   w = α f̲ / Σ f̲ + (1 - α) f̄ / Σ f̄
+
+The numerical constants are those of :mod:`deepfls.functional.constants`; the report page and the C code receive the same.
 """
 
 from __future__ import annotations
@@ -16,12 +26,15 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks import check_finite_table, check_one_row
 from deepfls.estimators.base import FLSEstimator
+from deepfls.functional.constants import LOG_FLOOR, TOLERANCE
 from deepfls.functional.karnik_mendel import karnik_mendel
 from deepfls.nn.systems import IT2FLS
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+# Rows that are evaluated at a time.
+_CHUNK = 16_384
 
 
 class RuleFiring(NamedTuple):
@@ -31,12 +44,34 @@ class RuleFiring(NamedTuple):
     log_upper: Array
 
 
-class Output(NamedTuple):
+class RuleValues(NamedTuple):
+    """Log-firing, each (rows, rules), and consequents (rows, rules, outputs) of the rules for the same rows."""
+
+    log_lower: Array
+    log_upper: Array
+    consequents: Array
+
+
+class PlainOutput(NamedTuple):
     """Ends of the type-reduced set and the crisp output, each (rows, outputs); all three equal for Type-1 systems."""
 
     y_left: Array
     y_right: Array
     y: Array
+
+
+class RuleWeights(NamedTuple):
+    """Weights of the rules in both ends and in the crisp output, each (rows, rules, outputs), adding up to 1 over rules.
+
+    ``left_upper`` and ``right_upper`` mark the rules whose weight at an end is their upper firing: those beyond the switch
+    point.
+    """
+
+    left: Array
+    right: Array
+    crisp: Array
+    left_upper: Array
+    right_upper: Array
 
 
 @dataclass(frozen=True)
@@ -98,34 +133,41 @@ class PlainSystem:
     def n_outputs(self) -> int:
         return self.intercepts.shape[1]
 
+    @property
+    def grade_power(self) -> float:
+        """Power of each grade in the firing: 1 for the product, 1 / features for the geometric mean ("htsk")."""
+        return 1.0 if self.tnorm == "product" else 1.0 / self.n_features
+
     @classmethod
-    def of(cls, estimator: FLSEstimator) -> PlainSystem:
-        """The plain of a fitted estimator."""
+    def of(cls, estimator: FLSEstimator, *, scaled: bool = False) -> PlainSystem:
+        """The system of a fitted estimator in the units of the data, or in the scaled units of training."""
         check_is_fitted(estimator, "system_")
         system = estimator.system_
+        n_outputs = system.n_outputs
+        classes = getattr(estimator, "classes_", None)
+        x_shift, x_scale = np.zeros(system.n_features), np.ones(system.n_features)
+        y_shift, y_scale = np.zeros(n_outputs), np.ones(n_outputs)
+        if not scaled:
+            x_shift, x_scale = estimator.x_scaling_.shift, estimator.x_scaling_.scale
+            if classes is None:  # the logits of a classifier are not scaled
+                y_shift, y_scale = estimator.y_scaling_.shift, estimator.y_scaling_.scale
 
         def array(value: torch.Tensor) -> Array:
             return value.detach().cpu().double().numpy().copy()
 
-        shift, scale = estimator.x_scaling_.shift, estimator.x_scaling_.scale
-        n_outputs = system.n_outputs
-        # A classifier scales no logits; its one target is the index of the class.
-        classes = getattr(estimator, "classes_", None)
-        target_shift = np.zeros(n_outputs) if classes is not None else estimator.y_scaling_.shift
-        target_scale = np.ones(n_outputs) if classes is not None else estimator.y_scaling_.scale
-        slopes = array(system.slopes) / scale
+        slopes = array(system.slopes) / x_scale
         if isinstance(system, IT2FLS):
             own: dict[str, Any] = {
                 "kind": "it2",
                 "uncertainty": system.uncertainty,
                 "type_reduction": system.type_reduction,
-                "lower_sigmas": array(system.lower_sigmas) * scale,
-                "upper_sigmas": array(system.upper_sigmas) * scale,
+                "lower_sigmas": array(system.lower_sigmas) * x_scale,
+                "upper_sigmas": array(system.upper_sigmas) * x_scale,
                 "log_heights": array(system.antecedents.log_heights),
                 "mix": None if system.mix is None else array(system.mix),
             }
         else:
-            sigmas = array(system.sigmas) * scale
+            sigmas = array(system.sigmas) * x_scale
             own = {"kind": "t1", "uncertainty": "", "type_reduction": "", "mix": None}
             own |= {"lower_sigmas": sigmas, "upper_sigmas": sigmas, "log_heights": np.zeros_like(sigmas)}
         return cls(
@@ -134,9 +176,9 @@ class PlainSystem:
             feature_names=_feature_names(estimator),
             output_names=_output_names(estimator),
             classes=classes,
-            centers=array(system.centers) * scale + shift,
-            intercepts=target_shift + target_scale * (array(system.intercepts) - slopes @ shift),
-            slopes=slopes * target_scale[:, np.newaxis],
+            centers=array(system.centers) * x_scale + x_shift,
+            intercepts=y_shift + y_scale * (array(system.intercepts) - slopes @ x_shift),
+            slopes=slopes * y_scale[:, np.newaxis],
             input_range=getattr(estimator, "input_range_", None),
             rule_shares=getattr(estimator, "rule_shares_", None),
             **own,
@@ -144,61 +186,132 @@ class PlainSystem:
 
     def firing(self, x: Array) -> RuleFiring:
         """Log-firing of every rule for rows x (rows, features) in the units of the data."""
-        share = 1.0 if self.tnorm == "product" else 1.0 / self.n_features
+        power = self.grade_power
 
         def exponents(sigmas: Array) -> Array:
             # Rule by rule: differences taken before squaring lose no digits, and no (rows, rules, features) is built.
             rules = zip(self.centers, sigmas, strict=True)
-            return np.stack([-0.5 * share * np.square((x - c) / s).sum(axis=1) for c, s in rules], axis=1)
+            return np.stack([-0.5 * power * np.square((x - c) / s).sum(axis=1) for c, s in rules], axis=1)
 
         log_upper = exponents(self.upper_sigmas)
         if self.kind == "t1":
             return RuleFiring(log_upper, log_upper)
         # Equal sets may come out an ulp apart.
-        log_lower = np.minimum(exponents(self.lower_sigmas) + share * self.log_heights.sum(axis=1), log_upper)
+        log_lower = np.minimum(exponents(self.lower_sigmas) + power * self.log_heights.sum(axis=1), log_upper)
         return RuleFiring(log_lower, log_upper)
 
     def rule_outputs(self, x: Array) -> Array:
         """Consequents (rows, rules, outputs) for rows x (rows, features)."""
         return np.einsum("nm,pkm->npk", x, self.slopes) + self.intercepts
 
-    def output(self, x: Array) -> Output:
+    def rule_values(self, x: Array) -> RuleValues:
+        """Log-firing and consequents for rows x (rows, features)."""
+        return RuleValues(*self.firing(x), self.rule_outputs(x))
+
+    def output(self, x: Array) -> PlainOutput:
         """Type-reduced set and crisp output for rows x (rows, features): logits for a classifier."""
-        return self.reduced(*self.firing(x), self.rule_outputs(x))
+        return self.reduced(*self.rule_values(x))
 
-    def reduced(self, log_lower: Array, log_upper: Array, consequents: Array) -> Output:
+    def reduced(self, log_lower: Array, log_upper: Array, consequents: Array) -> PlainOutput:
         """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
-        peak = log_upper.max(axis=1, keepdims=True)
-        lower, upper = np.exp(np.maximum(log_lower - peak, -600.0)), np.exp(np.maximum(log_upper - peak, -600.0))
-
-        def average(weights: Array) -> Array:
-            return np.einsum("np,npk->nk", weights / weights.sum(axis=1, keepdims=True), consequents)
-
-        if self.kind == "t1":
-            y = average(upper)
-            return Output(y, y, y)
-        ends = karnik_mendel(torch.from_numpy(lower), torch.from_numpy(upper), torch.from_numpy(consequents))
-        y_left, y_right = (end.numpy() for end in ends)
+        lower, upper = _relative_firing(log_lower, log_upper)
         if self.type_reduction == "km":
-            return Output(y_left, y_right, 0.5 * (y_left + y_right))
-        if self.type_reduction == "nt":
-            y = average(lower + upper)
+            y_left, y_right = _end_points(lower, upper, consequents)
+            return PlainOutput(y_left, y_right, 0.5 * (y_left + y_right))
+        weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
+        y = np.einsum("npk,npk->nk", weights, consequents)
+        if self.kind == "t1":
+            return PlainOutput(y, y, y)
+        y_left, y_right = _end_points(lower, upper, consequents)
+        return PlainOutput(y_left, y_right, np.clip(y, y_left, y_right))
+
+    def weights(self, log_lower: Array, log_upper: Array, consequents: Array) -> RuleWeights:
+        """Weights of the rules from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
+        lower, upper = _relative_firing(log_lower, log_upper)
+        if self.kind == "t1":
+            weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
+            everywhere = np.ones(consequents.shape, dtype=bool)
+            return RuleWeights(weights, weights, weights, everywhere, everywhere)
+        y_left, y_right = (end[:, np.newaxis] for end in _end_points(lower, upper, consequents))
+        # A rule whose consequent equals an end up to rounding may carry all the weight: it counts as beyond the end.
+        slack = TOLERANCE * np.finfo(np.float64).eps * np.abs(consequents).sum(axis=1, keepdims=True)
+        left_upper, right_upper = consequents <= y_left + slack, consequents >= y_right - slack
+        low, up = lower[:, :, np.newaxis], upper[:, :, np.newaxis]
+        left, right = (_normalized(np.where(beyond, up, low)) for beyond in (left_upper, right_upper))
+        if self.type_reduction == "km":
+            crisp = 0.5 * (left + right)
         else:
-            own_peak = np.exp(log_lower - log_lower.max(axis=1, keepdims=True))
-            mix = 0.5 if self.mix is None else self.mix
-            y = mix * average(own_peak) + (1.0 - mix) * average(upper)
-        return Output(y_left, y_right, np.clip(y, y_left, y_right))
+            crisp = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
+        return RuleWeights(left, right, crisp, left_upper, right_upper)
+
+    def _closed_form_weights(self, log_lower: Array, lower: Array, upper: Array) -> Array:
+        """Weights that do not depend on the consequents, (rows, rules, 1 or outputs): all but those of "km"."""
+        if self.kind == "t1":
+            return _normalized(upper)[:, :, np.newaxis]
+        if self.type_reduction == "nt":
+            return _normalized(lower + upper)[:, :, np.newaxis]
+        # Relative to its own peak: all lower firing may vanish beside the upper firing.
+        own, _ = _relative_firing(log_lower, log_lower)
+        mix = 0.5 if self.mix is None else self.mix
+        return mix * _normalized(own)[:, :, np.newaxis] + (1.0 - mix) * _normalized(upper)[:, :, np.newaxis]
+
+    def input_span(self, feature: int) -> tuple[float, float]:
+        """Range of an input for axes: that of the training data, else that of the sets; never empty."""
+        if self.input_range is not None:
+            low, high = self.input_range[:, feature].tolist()
+        else:
+            centers, widths = self.centers[:, feature], self.upper_sigmas[:, feature]
+            low, high = float((centers - widths).min()), float((centers + widths).max())
+        if high > low:
+            return low, high
+        margin = max(abs(low), 1.0) * 0.1  # an input of one value
+        return low - margin, high + margin
 
 
-def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
-    """One row (features,) of numbers for a fitted estimator, from a row of a frame, a list or a table of one row."""
-    row = check_one_row(name, x, estimator.system_.n_features)
-    if isinstance(row, np.ndarray):
-        # Numbers without names are taken in their order: nobody names the columns of a single row.
-        values = row.astype(np.float64)
-        check_finite_table(name, values)
-        return values[0]
-    return np.ascontiguousarray(estimator._validated_x(row, reset=False)[0])
+def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
+    """Weights of the rules for rows x (rows, features) in the units of the data."""
+    return plain.weights(*plain.rule_values(x))
+
+
+def outputs_of(plain: PlainSystem, x: Array) -> Array:
+    """Crisp outputs (rows, outputs), a chunk of rows at a time."""
+    return np.concatenate([plain.output(x[start : start + _CHUNK]).y for start in range(0, len(x), _CHUNK)])
+
+
+def firing_shares(log_lower: Array, log_upper: Array) -> Array:
+    """Share of every rule in the firing of a row, (rows, rules): f̲ + f̄ over its sum."""
+    peak = log_upper.max(axis=1, keepdims=True)
+    return np.asarray(_normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
+
+
+def shares_of(plain: PlainSystem, x: Array) -> Array:
+    """Share of every rule in the firing, (rules,): the mean of :func:`firing_shares` over rows x."""
+    total = np.zeros(plain.n_rules)
+    for start in range(0, len(x), _CHUNK):
+        total += firing_shares(*plain.firing(x[start : start + _CHUNK])).sum(axis=0)
+    return total / len(x)
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities of classes along the last axis."""
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
+
+
+def _normalized(firing: Array) -> Array:
+    return firing / firing.sum(axis=1, keepdims=True)
+
+
+def _relative_firing(log_lower: Array, log_upper: Array) -> tuple[Array, Array]:
+    """Lower and upper firing relative to the largest upper firing of each row, held above the common floor."""
+    peak = log_upper.max(axis=1, keepdims=True)
+    return np.exp(np.maximum(log_lower - peak, LOG_FLOOR)), np.exp(np.maximum(log_upper - peak, LOG_FLOOR))
+
+
+def _end_points(lower: Array, upper: Array, consequents: Array) -> tuple[Array, Array]:
+    low, up, values = (torch.from_numpy(np.ascontiguousarray(part)) for part in (lower, upper, consequents))
+    y_left, y_right = karnik_mendel(low, up, values)
+    return y_left.numpy(), y_right.numpy()
 
 
 def _feature_names(estimator: FLSEstimator) -> tuple[str, ...]:

@@ -1,25 +1,30 @@
-"""Displays of training and of predictions: learning curve, predicted against true values, band."""
+"""Displays of training, predictions and prediction intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection.canvas import COLORS, label, new_axes, plain
+from deepfls.estimators.regressor import FLSRegressor
+from deepfls.inspection.arguments import rows_of
+from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
 from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.metrics import picp
 
-# More points than this are counted in hexagons rather than drawn one by one.
-DENSE = 3_000
-# Rows of a band that a page can tell apart.
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Largest number of rows drawn in a band.
 _BAND_ROWS = 400
 
 
 @dataclass
-class LearningCurveDisplay:
+class LearningCurveDisplay(Display):
     """Loss by epoch, for training and validation rows.
 
     Parameters
@@ -29,14 +34,14 @@ class LearningCurveDisplay:
     """
 
     history: Sequence[dict[str, float]]
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
-    def from_estimator(cls, estimator: FLSEstimator, *, ax: Any = None, name: str | None = None) -> LearningCurveDisplay:
+    def from_estimator(
+        cls, estimator: FLSEstimator, *, ax: Axes | None = None, name: str | None = None
+    ) -> LearningCurveDisplay:
         return cls(estimator.history_).plot(ax, name=name)
 
-    def plot(self, ax: Any = None, *, name: str | None = None, color: str = COLORS[0]) -> LearningCurveDisplay:
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> LearningCurveDisplay:
         ax = new_axes(ax)
         epochs = [row["epoch"] for row in self.history]
         prefix = f"{label(name)}, " if name else ""
@@ -46,13 +51,11 @@ class LearningCurveDisplay:
             ax.plot(epochs, validation, color=color, linestyle="--", label=f"{prefix}validation")
         ax.set(xlabel="epoch", ylabel="loss", yscale="log")
         ax.legend(frameon=False)
-        plain(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
 
 
 @dataclass
-class PredictionDisplay:
+class PredictionDisplay(Display):
     """Predicted against true values, in the units of the target.
 
     Parameters
@@ -62,26 +65,19 @@ class PredictionDisplay:
 
     y_true: Array
     y_pred: Array
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
-    def plot(self, ax: Any = None, *, name: str = "y", color: str = COLORS[0]) -> PredictionDisplay:
+    def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> PredictionDisplay:
         ax = new_axes(ax)
         self.y_true, self.y_pred = np.asarray(self.y_true), np.asarray(self.y_pred)
-        if len(self.y_true) > DENSE:
-            ax.hexbin(self.y_true, self.y_pred, gridsize=60, bins="log", cmap="Blues", mincnt=1, linewidths=0)
-        else:
-            ax.scatter(self.y_true, self.y_pred, s=8, alpha=0.5, color=color, linewidths=0)
+        draw_points(ax, self.y_true, self.y_pred, color=color, alpha=0.5)
         low, high = min(self.y_true.min(), self.y_pred.min()), max(self.y_true.max(), self.y_pred.max())
-        ax.plot([low, high], [low, high], color="#444444", linewidth=1, linestyle=":")
+        ax.plot([low, high], [low, high], color=GREY, linewidth=1, linestyle=":")
         ax.set(xlabel=f"true {label(name)}", ylabel=f"predicted {label(name)}", aspect="equal")
-        plain(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
 
 
 @dataclass
-class BandDisplay:
+class BandDisplay(Display):
     """Predictions in order of size with a band around them, and the true values.
 
     Parameters
@@ -97,27 +93,19 @@ class BandDisplay:
     lower: Array
     upper: Array
     y_true: Array | None = None
-    ax_: Any = field(default=None, repr=False)
-    figure_: Any = field(default=None, repr=False)
 
     @classmethod
     def from_estimator(
-        cls,
-        estimator: FLSEstimator,
-        X: Any,
-        y: Any = None,
-        *,
-        output: int = 0,
-        ax: Any = None,
+        cls, estimator: FLSEstimator, X: Any, y: Any = None, *, output: int = 0, ax: Axes | None = None
     ) -> BandDisplay:
         """The type-reduced set of one output around the crisp output. It is no prediction interval."""
-        plain = PlainSystem.of(estimator)
-        reduced = plain.output(estimator._validated_x(X, reset=False))
+        s = PlainSystem.of(estimator)
+        reduced = s.output(rows_of(estimator, X))
         truth = None if y is None else np.asarray(y, dtype=np.float64).reshape(len(reduced.y), -1)[:, output]
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
-        return display.plot(ax, name=plain.output_names[output])
+        return display.plot(ax, name=s.output_names[output])
 
-    def plot(self, ax: Any = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
+    def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
         ax = new_axes(ax, 6.0, 3.6)
         order = np.argsort(self.y, kind="stable")
         order = order[:: -(-len(order) // _BAND_ROWS)]
@@ -125,9 +113,106 @@ class BandDisplay:
         ax.fill_between(rows, self.lower[order], self.upper[order], color=color, alpha=0.25, linewidth=0, label="band")
         ax.plot(rows, self.y[order], color=color, linewidth=1.2, label="predicted")
         if self.y_true is not None:
-            ax.scatter(rows, self.y_true[order], s=6, color="#444444", linewidths=0, label="true", zorder=3)
+            ax.scatter(rows, self.y_true[order], s=6, color=GREY, linewidths=0, label="true", zorder=3)
         ax.set(xlabel="rows, in order of their prediction", ylabel=label(name))
         ax.legend(frameon=False)
-        plain(ax)
-        self.ax_, self.figure_ = ax, ax.figure
-        return self
+        return self._finish(ax)
+
+
+@dataclass
+class IntervalDisplay(Display):
+    """Predictions with the band of their intervals, and the true values, those outside in another colour.
+
+    Parameters
+    ----------
+    y_true, y_pred, lower, upper : ndarray, shape (rows,)
+    x : ndarray, shape (rows,), optional
+        The horizontal axis, such as an input or the time; without it the rows are ranked by their prediction.
+    """
+
+    y_true: Array
+    y_pred: Array
+    lower: Array
+    upper: Array
+    x: Array | None = None
+
+    def plot(
+        self, ax: Axes | None = None, *, name: str = "y", x_name: str = "x", color: str = COLORS[0]
+    ) -> IntervalDisplay:
+        ax = new_axes(ax, 6.4, 3.8)
+        order = np.argsort(self.y_pred if self.x is None else self.x, kind="stable")
+        y_true, y_pred, lower, upper = (np.asarray(v)[order] for v in (self.y_true, self.y_pred, self.lower, self.upper))
+        x = np.arange(1, len(order) + 1) if self.x is None else np.asarray(self.x)[order]
+        inside = (lower <= y_true) & (y_true <= upper)
+        ax.fill_between(x, lower, upper, color=color, alpha=0.2, linewidth=0, label="interval")
+        ax.plot(x, y_pred, color=color, linewidth=1.2, label="predicted")
+        within = f"true, {inside.mean():.1%} inside"
+        ax.scatter(x[inside], y_true[inside], s=9, linewidths=0, color=GREY, alpha=0.6, label=within)
+        ax.scatter(x[~inside], y_true[~inside], s=9, linewidths=0, color=COLORS[1], label="true, outside")
+        ax.set(xlabel="rows, ranked by prediction" if self.x is None else label(x_name), ylabel=label(name))
+        ax.legend(frameon=False, fontsize="small", ncols=2)
+        return self._finish(ax)
+
+
+@dataclass
+class CoverageDisplay(Display):
+    """Share of targets within their intervals against the nominal coverage; on the diagonal the two are equal.
+
+    Parameters
+    ----------
+    nominal, covered : ndarray, shape (coverages,)
+    """
+
+    nominal: Array
+    covered: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FLSRegressor, x: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
+    ) -> CoverageDisplay:
+        """Coverage of a calibrated regressor on rows x and targets y; by default up to the largest calibrated coverage."""
+        check_is_fitted(estimator, "system_")
+        if coverages is None:
+            grid = np.array([*np.arange(0.1, 0.9, 0.1), 0.9, 0.95, 0.99])
+            coverages = grid[grid <= getattr(estimator.calibration_, "largest_coverage", 1.0)].tolist()
+        covered = [picp(y, *estimator.predict_interval(x, coverage=coverage)) for coverage in coverages]
+        return cls(np.array(coverages), np.array(covered)).plot(ax)
+
+    def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> CoverageDisplay:
+        ax = new_axes(ax, 4.2, 4.0)
+        ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")
+        ax.plot(
+            self.nominal, self.covered, color=color, marker="o", markersize=4, label=None if name is None else label(name)
+        )
+        ax.set(xlabel="nominal coverage", ylabel="share covered", xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        if name is not None:
+            ax.legend(frameon=False)
+        return self._finish(ax)
+
+
+@dataclass
+class WidthErrorDisplay(Display):
+    """Absolute errors against the widths of the intervals, with the mean error of each tenth of the widths.
+
+    Where widths follow the difficulty of a sample, the line of means rises.
+
+    Parameters
+    ----------
+    width, error : ndarray, shape (rows,)
+    """
+
+    width: Array
+    error: Array
+
+    def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> WidthErrorDisplay:
+        ax = new_axes(ax)
+        width, error = np.asarray(self.width), np.abs(np.asarray(self.error))
+        draw_points(ax, width, error, color=color, alpha=0.4)
+        tenths = [rows for rows in np.array_split(np.argsort(width, kind="stable"), 10) if len(rows)]
+        means = [[width[rows].mean() for rows in tenths], [error[rows].mean() for rows in tenths]]
+        ax.plot(*means, color=COLORS[1], marker="o", markersize=4, label="mean error of a tenth")
+        span = np.array([width.min(), width.max()])
+        ax.plot(span, 0.5 * span, color=GREY, linewidth=1, linestyle=":", label="half the width")
+        ax.set(xlabel=f"width of the interval of {label(name)}", ylabel="absolute error")
+        ax.legend(frameon=False, fontsize="small")
+        return self._finish(ax)

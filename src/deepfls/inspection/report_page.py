@@ -1,7 +1,7 @@
-"""The page: a template, a style sheet and plain JavaScript put into one file that needs nothing else.
+"""The report page: a template, a style sheet, plain JavaScript and the system as JSON in one file that loads nothing.
 
 A content security policy names the hashes of the one script and the one style sheet, so that nothing else in the file can
-run or load, whatever a name contains. Names reach the page as JSON and as escaped text, never as markup.
+run or load, whatever a name contains. Names enter the page as JSON and as escaped text, never as markup.
 """
 
 from __future__ import annotations
@@ -9,21 +9,36 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import os
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from deepfls import __version__
-from deepfls._checks import check_targets_have_rows
+import numpy as np
+
+from deepfls import __version__, metrics
 from deepfls._files import write_whole
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.report_data import payload_of
-from deepfls.inspection.rules_text import system_line
+from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
+from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
+from deepfls.inspection.explanation import reference_row
+from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
+from deepfls.inspection.rule_text import system_line
+from deepfls.inspection.words import LABELS, plural
 
-# In the order in which they use each other.
+# Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
+# Largest sample of the data in a page, in numbers and in rows, and largest number of points of a learning curve.
+_SAMPLE_NUMBERS, _SAMPLE_ROWS = 20_000, 200
+_CURVE_POINTS = 300
+_METHODS = {
+    "km": "Karnik-Mendel, the middle of the set",
+    "nt": "Nie-Tan",
+    "bmm": "Begian-Melek-Mendel",
+    "sm": "simplified mean",
+}
+_FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
 
 def write_report(
@@ -31,7 +46,7 @@ def write_report(
 ) -> Path:
     """Write the page of a fitted estimator; :meth:`FLSEstimator.to_report` has the parameters."""
     target = Path(path)
-    # A lone half of a surrogate pair, which JSON can carry into a name, has no place in UTF-8.
+    # A name read from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     write_whole(target, report_html(estimator, X, y, title=title).encode("utf-8", "xmlcharrefreplace"))
     return target
 
@@ -41,9 +56,9 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     from jinja2 import Environment
     from markupsafe import Markup
 
-    check_targets_have_rows(X, y)
+    check_rows_given(X, y)
     content = json.dumps(payload_of(estimator, X, y), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    # Inside a script element only "</script" and "<!--" matter, but no bracket at all is easier to be sure of.
+    # A script element ends at "</script" and changes its meaning at "<!--"; escaping every bracket covers both.
     for character in "<>&":
         content = content.replace(character, f"\\u{ord(character):04x}")
     script = '"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
@@ -56,8 +71,8 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
         version=__version__,
         interval=s.kind == "it2",
         payload=Markup(content),  # escaped above
-        script=Markup(script),  # our own file
-        style=Markup(style),  # our own file
+        script=Markup(script),  # a file of this package
+        style=Markup(style),  # a file of this package
         script_hash=_hash(script),
         style_hash=_hash(style),
     )
@@ -70,3 +85,130 @@ def _read(name: str) -> str:
 
 def _hash(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[str, Any]:
+    """The content of the page as plain values: system, constants, ranges, settings, training, and the data if given."""
+    s = PlainSystem.of(estimator)
+    x = None if X is None else rows_of(estimator, X)
+    spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
+    low, high = _output_spans(estimator, s)
+    start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference_row(estimator, s).tolist())]
+    constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
+    interval = s.kind == "it2"
+    return {
+        "constants": {"log_floor": LOG_FLOOR, "tolerance": TOLERANCE, "max_sweeps": max_sweeps(s.n_rules)},
+        "labels": list(LABELS),
+        "kind": s.kind,
+        "tnorm": s.tnorm,
+        "uncertainty": s.uncertainty,
+        "type_reduction": s.type_reduction,
+        "mix": None if s.mix is None else s.mix.tolist(),
+        "classifies": s.classes is not None,
+        "inputs": {
+            "names": list(s.feature_names),
+            "low": spans[0].tolist(),
+            "high": spans[1].tolist(),
+            "start": start,
+            "constant": constant.tolist(),
+        },
+        "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
+        "centers": s.centers.tolist(),
+        "lower_sigmas": s.lower_sigmas.tolist() if interval else None,
+        "upper_sigmas": s.upper_sigmas.tolist(),
+        "log_heights": s.log_heights.tolist() if "h" in s.uncertainty else None,
+        "intercepts": s.intercepts.tolist(),
+        "slopes": s.slopes.tolist() if s.order == 1 else None,
+        "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
+        "settings": _settings(estimator, s),
+        "history": _history(estimator),
+        "data": None if x is None else _data(s, x, y),
+    }
+
+
+def _rounded(value: float, low: float, high: float) -> float:
+    """A starting value with no more decimals than a thousandth of the range needs."""
+    decimals = max(0, math.ceil(-math.log10((high - low) / 1000)))
+    return round(value, decimals)
+
+
+def _output_spans(estimator: FLSEstimator, s: PlainSystem) -> tuple[Array, Array]:
+    """Scales of the gauges: the outputs at the centers of the rules and, for numbers, the range of the targets."""
+    centers = s.centers if s.input_range is None else np.clip(s.centers, *s.input_range)
+    reached = s.output(centers)
+    low, high = reached.y_left.min(axis=0), reached.y_right.max(axis=0)
+    if s.classes is None and estimator.scaling == "standard":
+        shift, scale = estimator.y_scaling_.shift, estimator.y_scaling_.scale
+        low, high = np.minimum(low, shift - 2 * scale), np.maximum(high, shift + 2 * scale)
+    if s.classes is not None:  # scores are compared with each other
+        low, high = np.full_like(low, low.min()), np.full_like(high, high.max())
+    margin = np.where(high > low, 0.05 * (high - low), np.maximum(np.abs(low), 1.0) * 0.1)
+    return low - margin, high + margin
+
+
+def _settings(estimator: FLSEstimator, s: PlainSystem) -> list[list[str]]:
+    tnorm = "product of the grades" if s.tnorm == "product" else "geometric mean of the grades (htsk)"
+    facts = [
+        ["sets", "Interval Type-2" if s.kind == "it2" else "Type-1"],
+        ["rules", f"{s.n_rules:,}"],
+        ["inputs", f"{s.n_features:,}"],
+        ["firing", tnorm],
+        ["consequents", "linear" if s.order == 1 else "constant"],
+    ]
+    if s.kind == "it2":
+        facts += [["uncertain", _FOOTPRINTS[s.uncertainty]], ["type reduction", _METHODS[s.type_reduction]]]
+    loss = estimator.loss if isinstance(estimator.loss, str) else "own loss"
+    epochs = plural(len(estimator.history_), "epoch")
+    return [*facts, ["training", f"{epochs}, loss {loss}, ended by {estimator.stopped_by_}"]]
+
+
+def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:
+    rows = estimator.history_
+    step = max(1, -(-len(rows) // _CURVE_POINTS))
+    thinned = [*rows[:-1:step], *rows[-1:]]
+    names = ("epoch", "loss", "validation_loss")
+    return [{name: _finite(row[name]) for name in names if name in row} for row in thinned]
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _data(s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
+    """Summary and sample of the rows; error measures if the true values are given."""
+    count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
+    chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
+    truth = None if y is None else true_values(s, x, y).reshape(len(x), -1)
+    return {
+        "rows": len(x),
+        "summary": {
+            "least": x.min(axis=0).tolist(),
+            "largest": x.max(axis=0).tolist(),
+            "mean": x.mean(axis=0).tolist(),
+            "spread": x.std(axis=0).tolist(),
+        },
+        "metrics": [] if truth is None else _measures(s, x, truth),
+        "sample": x[chosen].tolist(),
+        "places": (chosen + 1).tolist(),
+        "truth": None if truth is None else [[_number_or_text(v) for v in row] for row in truth[chosen].tolist()],
+    }
+
+
+def _number_or_text(value: Any) -> float | str:
+    return value if isinstance(value, float) else str(value)
+
+
+def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
+    outputs = outputs_of(s, x)
+    if s.classes is not None:
+        values = {
+            "accuracy": metrics.accuracy(truth[:, 0], s.classes[outputs.argmax(axis=1)]),
+            "log loss": metrics.log_loss(truth[:, 0], softmax(outputs), s.classes),
+        }
+        return [{"name": "all classes", "values": {name: _finite(v) for name, v in values.items()}}]
+    rows = []
+    for k, name in enumerate(s.output_names):
+        pair = truth[:, k], outputs[:, k]
+        values = {"RMSE": metrics.rmse(*pair), "MAE": metrics.mae(*pair), "R²": metrics.r2(*pair)}
+        rows.append({"name": name, "values": {measure: _finite(v) for measure, v in values.items()}})
+    return rows

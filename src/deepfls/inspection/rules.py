@@ -1,31 +1,41 @@
-"""The rules of a trained system in the units of its data: which, in what order, and what leaving sets out costs."""
+"""The rules of a trained system in the units of its data: their order, sets left out, and five formats."""
 
 from __future__ import annotations
 
+import html
+import json
+import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepfls import metrics
-from deepfls._checks import (
-    check_count,
-    check_number,
-    check_option,
-    check_same_length,
-    check_targets_have_rows,
-    check_targets_of,
-)
+from deepfls._checks import check_count, check_number, check_option
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection import rules_text as render
-from deepfls.inspection.plain import Array, PlainSystem
-from deepfls.inspection.words import share_text
+from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
+from deepfls.inspection.plain import Array, PlainSystem, outputs_of, shares_of
+from deepfls.inspection.rule_text import (
+    clauses,
+    consequent_texts,
+    how_to_read,
+    lower_firing_factor,
+    short_clauses,
+    short_consequent_texts,
+    system_line,
+)
+from deepfls.inspection.words import markdown_name, number_text, one_line, share_text
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 FORMATS = ("text", "markdown", "table", "json")
 # A set whose grade never falls below this share over the range of its input hardly tells one row from another.
 _DROP = 0.95
-# Rows that pass through a plain at a time.
-_CHUNK = 16_384
+# Rules that a notebook shows of Rules, and under the diagram of an estimator.
+_RULES_SHOWN, _LEADING = 20, 5
+# Characters in a line of a table without a terminal.
+_TABLE_WIDTH = 124
 
 
 @dataclass(frozen=True)
@@ -45,10 +55,10 @@ class DropEffect:
 
     n_dropped: int
     n_sets: int
-    measure: str
-    before: float
-    after: float
-    change: float
+    measure: str = ""
+    before: float = math.nan
+    after: float = math.nan
+    change: float = math.nan
 
     def __str__(self) -> str:
         text = f"{self.n_dropped} of {self.n_sets} sets left out, wider than the data"
@@ -101,102 +111,90 @@ class Rules:
             check_count("digits", digits, 1, 17)
         shown = self.top(top)
         if format == "json":
-            return render.as_json(shown)
+            return json.dumps(content(shown), ensure_ascii=True, allow_nan=False)
         if format == "table":
-            return render.as_table_text(shown, digits)
-        return render.as_markdown(shown, digits) if format == "markdown" else render.as_text(shown, digits)
+            return _table_text(shown, digits)
+        return _markdown(shown, digits) if format == "markdown" else _text(shown, digits)
 
     def top(self, count: int | None) -> Rules:
         """The first ``count`` rules."""
         return self if count is None else replace(self, order=self.order[: check_count("top", count)])
 
     def share_of(self, rule: int) -> str:
-        """The share of a rule in percent, empty where it is not known."""
+        """The share of a rule in percent; empty without shares."""
         return "" if self.shares is None else share_text(float(self.shares[rule]))
 
-    def to_table(self, digits: int | None = 4) -> Any:
+    def to_table(self, digits: int | None = 4) -> Table:
         """A table of rich, for terminals."""
-        return render.as_table(self, digits)
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
+        for name in ("rule", "firing"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for name in ("IF", "THEN"):
+            table.add_column(name)
+        for rule in self.order:
+            lines = []
+            for name, word, numbers in short_clauses(self.plain, rule, digits):
+                between = (" is ", (word, "bold"), ", ") if word else (" is ",) if numbers else ()
+                lines.append(Text.assemble(name, *between, numbers))
+            outcome = Text("\n").join(Text(text) for text in short_consequent_texts(self.plain, rule, digits))
+            table.add_row(str(rule + 1), self.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
+        return table
 
     def __str__(self) -> str:
-        return render.as_text(self, 4)
+        return _text(self, 4)
 
-    def __rich__(self) -> Any:
+    def __rich__(self) -> Table:
         return self.to_table()
 
     def _repr_html_(self) -> str:
-        return render.as_html(self, 4)
+        return as_html(self, 4)
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
     plain = PlainSystem.of(estimator)
-    check_targets_have_rows(X, y)
-    x = None if X is None else estimator._validated_x(X, reset=False)
+    check_rows_given(X, y)
+    x = None if X is None else rows_of(estimator, X)
     shares = plain.rule_shares if x is None else shares_of(plain, x)
     dropped = np.zeros(plain.centers.shape, dtype=bool)
     effect = None
     if drop is not False:
         least = _DROP if drop is True else check_number("drop", drop, above=0.0, below=1.0)
-        dropped = sets_wider_than(plain, plain.input_range if x is None else np.stack([x.min(0), x.max(0)]), least)
-        simpler = without(plain, dropped)
-        effect = _effect(estimator, plain, simpler, x, y, dropped)
+        dropped = _sets_wider_than(plain, plain.input_range if x is None else np.stack([x.min(0), x.max(0)]), least)
+        lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
+        simpler = replace(plain, lower_sigmas=lower, upper_sigmas=upper)
+        effect = _drop_effect(plain, simpler, x, y, dropped)
         plain = simpler
     order = range(plain.n_rules) if shares is None else np.argsort(-shares, kind="stable").tolist()
     return Rules(plain, tuple(order), shares, dropped, effect)
 
 
-def shares_of(plain: PlainSystem, x: Array) -> Array:
-    """Share of the firing of every rule on rows x: the mean over rows of (f̲ + f̄) over its sum."""
-    total = np.zeros(plain.n_rules)
-    for start in range(0, len(x), _CHUNK):
-        log_lower, log_upper = plain.firing(x[start : start + _CHUNK])
-        peak = log_upper.max(axis=1, keepdims=True)
-        weight = np.exp(log_lower - peak) + np.exp(log_upper - peak)
-        total += (weight / weight.sum(axis=1, keepdims=True)).sum(axis=0)
-    return total / len(x)
-
-
-def sets_wider_than(plain: PlainSystem, input_range: Array | None, least: float) -> Array:
+def _sets_wider_than(plain: PlainSystem, input_range: Array | None, least: float) -> Array:
     """Sets whose grade, as it enters the firing, stays at or above ``least`` over the range of their input."""
     if input_range is None:
         return np.zeros(plain.centers.shape, dtype=bool)
-    exponent = 1.0 if plain.tnorm == "product" else 1.0 / plain.n_features
     farthest = np.maximum(np.abs(input_range[0] - plain.centers), np.abs(input_range[1] - plain.centers))
-    return np.exp(-0.5 * exponent * np.square(farthest / plain.lower_sigmas)) >= least
+    return np.exp(-0.5 * plain.grade_power * np.square(farthest / plain.lower_sigmas)) >= least
 
 
-def without(plain: PlainSystem, dropped: Array) -> PlainSystem:
-    """The system with the given sets infinitely wide; their heights stay."""
-    lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
-    return replace(plain, lower_sigmas=lower, upper_sigmas=upper)
-
-
-def _effect(
-    estimator: FLSEstimator, full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array
-) -> DropEffect:
-    count, total = int(dropped.sum()), dropped.size
+def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array) -> DropEffect:
+    effect = DropEffect(int(dropped.sum()), dropped.size)
     if x is None:
-        return DropEffect(count, total, "", np.nan, np.nan, np.nan)
-    before, after = outputs_of(full, x), outputs_of(simpler, x)
-    change = float(np.sqrt(np.mean(np.square(after - before))))
+        return effect
+    outputs = outputs_of(full, x), outputs_of(simpler, x)
+    effect = replace(effect, change=float(np.sqrt(np.mean(np.square(outputs[1] - outputs[0])))))
     if y is None:
-        return DropEffect(count, total, "", np.nan, np.nan, change)
+        return effect
+    truth = true_values(full, x, y)
     if full.classes is not None:
-        check_same_length(x, y)
-        old, new = (metrics.accuracy(y, full.classes[logits.argmax(axis=1)]) for logits in (before, after))
-        return DropEffect(count, total, "accuracy", old, new, change)
-    truth = check_targets_of(y, len(x), full.n_outputs)
-    return DropEffect(count, total, "RMSE", metrics.rmse(truth, before), metrics.rmse(truth, after), change)
-
-
-def outputs_of(plain: PlainSystem, x: Array) -> Array:
-    """Crisp outputs (rows, outputs), a chunk of rows at a time."""
-    return np.concatenate([plain.output(x[start : start + _CHUNK]).y for start in range(0, len(x), _CHUNK)])
-
-
-# Rules shown under the diagram of an estimator in a notebook.
-_LEADING = 5
+        before, after = (metrics.accuracy(truth, full.classes[logits.argmax(axis=1)]) for logits in outputs)
+        return replace(effect, measure="accuracy", before=before, after=after)
+    before, after = (metrics.rmse(truth, values) for values in outputs)
+    return replace(effect, measure="RMSE", before=before, after=after)
 
 
 def summary_html(estimator: FLSEstimator) -> str:
@@ -204,4 +202,133 @@ def summary_html(estimator: FLSEstimator) -> str:
     rules = rules_of(estimator)
     more = len(rules) - _LEADING
     note = f"<p>{more:,} more: <code>rules()</code> shows them.</p>" if more > 0 else ""
-    return render.as_html(rules.top(_LEADING), 4) + note
+    return as_html(rules.top(_LEADING), 4) + note
+
+
+def _heading(rules: Rules, rule: int) -> str:
+    share = rules.share_of(rule)
+    return f"Rule {rule + 1}" + (f", {share} of the firing" if share else "")
+
+
+def _text(rules: Rules, digits: int | None) -> str:
+    s = rules.plain
+    parts = ["\n".join([system_line(s), *how_to_read(s, digits)])]
+    if rules.effect is not None:
+        parts.append(str(rules.effect))
+    for rule in rules.order:
+        lines = [_heading(rules, rule)]
+        for number, clause in enumerate(clauses(s, rule, digits)):
+            word = f"{clause.word}, " if clause.word else ""
+            lines.append(
+                f"  {'AND' if number else 'IF '} {one_line(s.feature_names[clause.feature])} is {word}{clause.numbers}"
+            )
+        if rules.dropped[rule].all():
+            lines.append("  IF  anything")
+        factor = lower_firing_factor(s, rule)
+        if factor < 1.0:
+            lines.append(f"  (lower firing times {number_text(factor, digits)}, from the sets left out)")
+        for number, text in enumerate(consequent_texts(s, rule, digits, one_line)):
+            lines.append(f"  {'AND ' if number else 'THEN'} {text}")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(rules: Rules, digits: int | None) -> str:
+    """A heading and a sentence for every rule."""
+    s = rules.plain
+    names = [markdown_name(name) for name in s.feature_names]
+    parts = [" ".join([f"**{system_line(s)}**", *(line.replace("*", r"\*") for line in how_to_read(s, digits))])]
+    if rules.effect is not None:
+        parts.append(str(rules.effect))
+    for rule in rules.order:
+        conditions = [
+            f"{names[c.feature]} is {f'*{c.word}*, ' if c.word else ''}{c.numbers}" for c in clauses(s, rule, digits)
+        ]
+        factor = lower_firing_factor(s, rule)
+        note = f" (lower firing times {number_text(factor, digits)})" if factor < 1.0 else ""
+        outputs = " and ".join(consequent_texts(s, rule, digits, markdown_name))
+        parts.append(f"### {_heading(rules, rule)}")
+        parts.append(f"**IF** {' **AND** '.join(conditions) or 'anything'}{note} **THEN** {outputs}")
+    return "\n\n".join(parts) + "\n"
+
+
+def content(rules: Rules) -> dict[str, Any]:
+    """The rules as plain values, every number exact."""
+    s, effect = rules.plain, rules.effect
+    ranges = [None] * s.n_features if s.input_range is None else s.input_range.T.tolist()
+    return {
+        "kind": s.kind,
+        "tnorm": s.tnorm,
+        "order": s.order,
+        "uncertainty": s.uncertainty,
+        "type_reduction": s.type_reduction,
+        "mix": None if s.mix is None else s.mix.tolist(),
+        "task": "regression" if s.classes is None else "classification",
+        "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
+        "outputs": list(s.output_names),
+        "dropped": None if effect is None else {name: _finite_or_none(v) for name, v in vars(effect).items()},
+        "rules": [_rule_content(rules, rule) for rule in rules.order],
+    }
+
+
+def _finite_or_none(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
+    s = rules.plain
+    return {
+        "rule": rule + 1,
+        "share": None if rules.shares is None else float(rules.shares[rule]),
+        "if": [
+            {
+                "input": m,
+                "label": word or None,
+                "center": float(s.centers[rule, m]),
+                "lower_sigma": float(s.lower_sigmas[rule, m]),
+                "upper_sigma": float(s.upper_sigmas[rule, m]),
+                "height": math.exp(s.log_heights[rule, m]),
+            }
+            for m, word, *_ in clauses(s, rule, 1)
+        ],
+        "lower_firing_times": lower_firing_factor(s, rule),
+        "then": [
+            {"output": k, "intercept": float(s.intercepts[rule, k]), "slopes": s.slopes[rule, k].tolist()}
+            for k in range(s.n_outputs)
+        ],
+    }
+
+
+def _table_text(rules: Rules, digits: int | None) -> str:
+    from rich.console import Console
+
+    # Width and colours are fixed, so that the text does not depend on the terminal.
+    console = Console(width=_TABLE_WIDTH, color_system=None, force_terminal=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        console.print(rules.to_table(digits))
+    return capture.get()
+
+
+def as_html(rules: Rules, digits: int | None) -> str:
+    """A table for notebooks; every name is escaped."""
+    s = rules.plain
+    rows = []
+    for rule in rules.order[:_RULES_SHOWN]:
+        conditions = "<br>".join(
+            html.escape(name) + (f" is <b>{word}</b>, {numbers}" if word else f" is {numbers}" if numbers else "")
+            for name, word, numbers in short_clauses(s, rule, digits)
+        )
+        outcome = "<br>".join(html.escape(text) for text in short_consequent_texts(s, rule, digits))
+        rows.append(
+            f"<tr style='vertical-align:top'><td>{rule + 1}</td><td>{html.escape(rules.share_of(rule))}</td>"
+            f"<td style='text-align:left'>{conditions}</td><td style='text-align:left'>{outcome}</td></tr>"
+        )
+    more = len(rules.order) - _RULES_SHOWN
+    notes = [] if rules.effect is None else [html.escape(str(rules.effect))]
+    if more > 0:
+        notes.append(f"{more:,} more {'rule is' if more == 1 else 'rules are'} not shown.")
+    return (
+        f"<div><p><b>{html.escape(system_line(s))}</b> {' '.join(notes)}</p><table><thead><tr><th>rule</th><th>firing</th>"
+        "<th style='text-align:left'>IF</th><th style='text-align:left'>THEN</th></tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table></div>"
+    )

@@ -1,7 +1,8 @@
-"""What rules and inputs do on a table: usage, dead and near-duplicate rules, inputs ranked in two ways."""
+"""Rules and inputs on a table: usage, dead and near-duplicate rules, inputs ranked in two ways."""
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,23 +11,22 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls import metrics
-from deepfls._checks import check_same_length, check_targets_of
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection import explanation_text as show
-from deepfls.inspection.plain import Array, PlainSystem
-from deepfls.inspection.rules import shares_of
-from deepfls.inspection.weights import rule_weights
+from deepfls.inspection.arguments import rows_of, true_values
+from deepfls.inspection.plain import Array, PlainSystem, firing_shares, rule_weights, shares_of, softmax
+from deepfls.inspection.words import TextTable, number_text, plural, share_text, shortened
 
-# A rule whose weight never reaches this on any row is dead.
+# A rule whose weight stays below this on all rows is dead.
 _DEAD = 0.01
-# Rules overlapping more than this, by the share of their common firing, are near-duplicates if they also say the same.
-_OVERLAP = 0.8
-# "The same": consequents that differ by less than this share of the spread of the outputs, weighed by the firing.
-_SAME = 0.1
-# Rows used where every rule meets every other, and where columns are shuffled.
+# Rules that overlap more than this are near-duplicates if their consequents are also nearly equal: their difference,
+# weighted by the firing, is below this share of the spread of all consequents.
+_OVERLAP, _SAME = 0.8, 0.1
+# Rows used to compare all pairs of rules and to shuffle columns.
 _ROWS = 5_000
-# With very many inputs fewer rows, as many as keep the table this large.
+# With very many inputs fewer rows, so that the table has at most so many numbers, but no fewer rows than this.
 _NUMBERS, _FEWEST = 2_000_000, 500
+# Rules and inputs that a notebook shows.
+_SHOWN = 20
 
 
 class RulePair(NamedTuple):
@@ -50,15 +50,15 @@ class DataExplanation:
     shares : ndarray, shape (rules,)
         Share of the firing; they add up to 1.
     leads : ndarray, shape (rules,)
-        Share of the rows on which the rule weighs most.
+        Share of the rows on which the rule has the largest weight.
     largest_weight : ndarray, shape (rules,)
         Largest weight in any row and output.
     dead : tuple of int
         Rules, from 0, whose weight stays below 0.01 on all rows.
     duplicates : tuple of RulePair
-        Pairs that fire together and say nearly the same.
+        Pairs that fire together and have nearly equal consequents.
     measure : {"rmse", "log_loss", "change"}
-        What permutations are measured by: the error where y is given, else the root mean square change of the outputs.
+        The measure of the permutations: the error where y is given, else the root mean square change of the outputs.
     permutation : ndarray, shape (features,)
         Growth of that measure when the column is shuffled; the mean over outputs in units of their spread if there are
         several.
@@ -79,7 +79,7 @@ class DataExplanation:
 
     def to_text(self, *, top: int = 20) -> str:
         """Both tables as text, the ``top`` rules and inputs."""
-        return show.usage_text(self, top)
+        return "\n\n".join(f"{heading}\n{table.text()}" for heading, table in _tables(self, top)) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -110,23 +110,21 @@ class DataExplanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return show.usage_html(self)
+        return "".join(f"<p><b>{html.escape(heading)}</b></p>{table.html()}" for heading, table in _tables(self, _SHOWN))
 
 
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
     """What rules and inputs do on rows X; :meth:`FLSEstimator.explain_data` has the parameters."""
     s = PlainSystem.of(estimator)
-    x = estimator._validated_x(X, reset=False)
-    if y is not None:
-        check_same_length(x, y)
-        y = np.asarray(y) if s.classes is not None else check_targets_of(y, len(x), s.n_outputs)
+    x = rows_of(estimator, X)
+    truth = None if y is None else true_values(s, x, y)
     weights = [rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
     largest = np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
     leading = np.concatenate([part.mean(axis=2).argmax(axis=1) for part in weights])
     n_sample = min(_ROWS, max(_FEWEST, _NUMBERS // s.n_features))
     sample = check_random_state(random_state).permutation(len(x))[:n_sample]
-    truth = None if y is None else y[sample]
-    measure, permutation = permutation_ranks(s, x[sample], truth, check_random_state(random_state))
+    order = check_random_state(random_state).permutation(len(sample))
+    measure, permutation = _permutation_ranks(s, x[sample], None if truth is None else truth[sample], order)
     return DataExplanation(
         feature_names=s.feature_names,
         n_rows=len(x),
@@ -134,42 +132,47 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
         leads=np.bincount(leading, minlength=s.n_rules) / len(x),
         largest_weight=largest,
         dead=tuple(np.flatnonzero(largest < _DEAD).tolist()),
-        duplicates=near_duplicates(s, x[sample]),
+        duplicates=_near_duplicates(s, x[sample]),
         measure=measure,
         permutation=permutation,
-        gradient=gradient_ranks(estimator, x[sample]),
+        gradient=_gradient_ranks(estimator, x[sample]),
     )
 
 
-def near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
-    """Pairs of rules that fire together and say nearly the same, the closest first."""
-    log_lower, log_upper = s.firing(x)
-    peak = log_upper.max(axis=1, keepdims=True)
-    firing = np.exp(log_lower - peak) + np.exp(log_upper - peak)
-    firing /= firing.sum(axis=1, keepdims=True)
-    says = s.rule_outputs(x)
-    spread = says.reshape(-1, s.n_outputs).std(axis=0)
+def rule_overlaps(shares: Array) -> Array:
+    """Overlap of every rule with those after it, (rules, rules), from shares of the firing (rows, rules).
+
+    The overlap of two rules is Σ min(f_p, f_q) / Σ max(f_p, f_q) over the rows; 0 for two rules that never fire.
+    """
+    n_rules = shares.shape[1]
+    overlaps = np.zeros((n_rules, n_rules))
+    for p in range(n_rules - 1):
+        one, others = shares[:, p : p + 1], shares[:, p + 1 :]
+        common, either = np.minimum(one, others).sum(axis=0), np.maximum(one, others).sum(axis=0)
+        overlaps[p, p + 1 :] = common / np.where(either > 0, either, 1.0)
+    return overlaps
+
+
+def _near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
+    """Pairs of rules that fire together and have nearly equal consequents, the largest overlap first."""
+    log_lower, log_upper, consequents = s.rule_values(x)
+    shares = firing_shares(log_lower, log_upper)
+    spread = consequents.reshape(-1, s.n_outputs).std(axis=0)
     spread = np.where(spread > 0, spread, 1.0)
+    overlaps = rule_overlaps(shares)
     found = []
-    for p in range(s.n_rules - 1):
-        others = slice(p + 1, s.n_rules)
-        common = np.minimum(firing[:, p : p + 1], firing[:, others])
-        either = np.maximum(firing[:, p : p + 1], firing[:, others]).sum(axis=0)
-        # Two rules that never fire have nothing in common.
-        overlap = common.sum(axis=0) / np.where(either > 0, either, 1.0)
-        for q in (p + 1 + np.flatnonzero(overlap > _OVERLAP)).tolist():
-            weight = np.minimum(firing[:, p], firing[:, q])
-            gap = np.square((says[:, p] - says[:, q]) / spread).mean(axis=1)
-            difference = float(np.sqrt(np.average(gap, weights=weight)))
-            if difference < _SAME:
-                found.append(RulePair(p, q, float(overlap[q - p - 1]), difference))
+    for p, q in np.argwhere(overlaps > _OVERLAP).tolist():
+        gap = np.square((consequents[:, p] - consequents[:, q]) / spread).mean(axis=1)
+        difference = float(np.sqrt(np.average(gap, weights=np.minimum(shares[:, p], shares[:, q]))))
+        if difference < _SAME:
+            found.append(RulePair(p, q, float(overlaps[p, q]), difference))
     return tuple(sorted(found, key=lambda pair: -pair.overlap))
 
 
-def permutation_ranks(s: PlainSystem, x: Array, y: Array | None, random: np.random.RandomState) -> tuple[str, Array]:
-    """The measure, and its growth when each column is shuffled."""
-    firing, says = s.firing(x), s.rule_outputs(x)
-    before = s.reduced(*firing, says).y
+def _permutation_ranks(s: PlainSystem, x: Array, y: Array | None, order: Array) -> tuple[str, Array]:
+    """The measure, and its growth when each column is shuffled by ``order``."""
+    log_lower, log_upper, consequents = s.rule_values(x)
+    before = s.reduced(log_lower, log_upper, consequents).y
     spread = np.ones(s.n_outputs)
     if s.n_outputs > 1 and s.classes is None:
         spread = np.where(before.std(axis=0) > 0, before.std(axis=0), 1.0)
@@ -178,27 +181,24 @@ def permutation_ranks(s: PlainSystem, x: Array, y: Array | None, random: np.rand
         if y is None:
             return float(np.sqrt(np.mean(np.square((outputs - before) / spread))))
         if s.classes is not None:
-            odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-            return metrics.log_loss(y, odds / odds.sum(axis=1, keepdims=True), s.classes)
+            return metrics.log_loss(y, softmax(outputs), s.classes)
         return metrics.rmse(y / spread, outputs / spread)
 
     start = error(before)
-    order = random.permutation(len(x))
     growth = np.empty(s.n_features)
-    exponent = -0.5 if s.tnorm == "product" else -0.5 / s.n_features
     for m in range(s.n_features):
-        # Only one term of every sum changes: a full pass per input would take the square of their number.
-        old, new = x[:, m : m + 1], x[order, m : m + 1]
-        moved = []
-        for log, sigmas in zip(firing, (s.lower_sigmas[:, m], s.upper_sigmas[:, m]), strict=True):
-            before_term, after_term = (exponent * np.square((value - s.centers[:, m]) / sigmas) for value in (old, new))
-            moved.append(log - before_term + after_term)
-        shifted = says + (new - old)[:, :, np.newaxis] * s.slopes[:, :, m]
-        growth[m] = error(s.reduced(np.minimum(*moved), moved[1], shifted).y) - start
+        # Only one term of every sum changes: a full pass per input would cost the square of the number of inputs.
+        old, new, centers = x[:, m : m + 1], x[order, m : m + 1], s.centers[:, m]
+        lower, upper = (
+            log - 0.5 * s.grade_power * (np.square((new - centers) / sigmas) - np.square((old - centers) / sigmas))
+            for log, sigmas in ((log_lower, s.lower_sigmas[:, m]), (log_upper, s.upper_sigmas[:, m]))
+        )
+        shifted = consequents + (new - old)[:, :, np.newaxis] * s.slopes[:, :, m]
+        growth[m] = error(s.reduced(np.minimum(lower, upper), upper, shifted).y) - start
     return "change" if y is None else "log_loss" if s.classes is not None else "rmse", growth
 
 
-def gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:
+def _gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:
     """Root mean square derivative by every input times the spread of the input, the mean over outputs."""
     system = estimator.system_
     z = torch.from_numpy(estimator.x_scaling_.apply(x)).to(system.centers.device).requires_grad_(True)
@@ -209,5 +209,25 @@ def gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:
     for k in range(system.n_outputs):
         (slope,) = torch.autograd.grad(outputs[:, k].sum(), z, retain_graph=True)
         ranks += scale[k] * slope.square().mean(dim=0).sqrt().cpu().numpy()
-    # Both in scaled units: the derivative by z times the spread of z is that by x times the spread of x.
+    # In scaled units: the derivative by z times the spread of z equals the derivative by x times the spread of x.
     return ranks * z.detach().cpu().numpy().std(axis=0) / system.n_outputs
+
+
+def _tables(u: DataExplanation, top: int) -> list[tuple[str, TextTable]]:
+    """Tables of rules and inputs, each with a heading."""
+    notes = dict.fromkeys(u.dead, "dead")
+    for pair in u.duplicates:
+        for rule, other in ((pair.first, pair.second), (pair.second, pair.first)):
+            notes[rule] = f"{notes[rule]}, {other + 1}" if rule in notes else f"much like {other + 1}"
+    rules = []
+    for p in np.argsort(-u.shares, kind="stable")[:top].tolist():
+        shares = (share_text(float(values[p])) for values in (u.shares, u.leads))
+        rules.append([str(p + 1), *shares, f"{u.largest_weight[p]:.3f}", notes.get(p, "")])
+    inputs = [
+        [shortened(u.feature_names[m]), number_text(u.permutation[m], 4), number_text(u.gradient[m], 4)]
+        for m in np.argsort(-u.permutation, kind="stable")[:top].tolist()
+    ]
+    growth = {"rmse": "RMSE grows by", "log_loss": "log loss grows by", "change": "outputs move by"}[u.measure]
+    rules_table = TextTable(["rule", "of the firing", "rows led", "largest weight", "note"], rules)
+    inputs_table = TextTable(["input", f"shuffled: {growth}", "gradient times spread"], inputs)
+    return [(f"Rules on {plural(u.n_rows, 'row')}", rules_table), ("Inputs", inputs_table)]

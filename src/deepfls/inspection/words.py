@@ -1,9 +1,11 @@
-"""Numbers and names as words of a rule."""
+"""Numbers, names and tables as text."""
 
 from __future__ import annotations
 
+import html
 import math
 import re
+from collections.abc import Sequence
 
 LABELS = ("very low", "low", "medium", "high", "very high")
 
@@ -43,6 +45,11 @@ def number_text(value: float, digits: int | None) -> str:
     return f"{value:.{digits}g}"
 
 
+def signed_text(value: float, digits: int | None) -> str:
+    """A number with its sign, plus included."""
+    return f"{'+' if value >= 0 else '-'}{number_text(abs(value), digits)}"
+
+
 def share_text(share: float) -> str:
     """A share in percent.
 
@@ -52,6 +59,17 @@ def share_text(share: float) -> str:
     ('12.3 %', '<0.1 %')
     """
     return "<0.1 %" if 0.0 < share < 0.0005 else f"{100 * share:.1f} %"
+
+
+def plural(count: int, word: str, ending: str = "s") -> str:
+    """A count with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "rule"), plural(1200, "class", "es")
+    ('1 rule', '1,200 classes')
+    """
+    return f"{count:,} {word}{ending * (count != 1)}"
 
 
 def one_line(name: object) -> str:
@@ -66,7 +84,7 @@ def shortened(name: object, width: int = 40) -> str:
 
 
 def markdown_name(name: object) -> str:
-    """A name that Markdown shows as it is: its punctuation is escaped, and no HTML gets through.
+    """A name that Markdown shows unchanged: punctuation and HTML are escaped.
 
     Examples
     --------
@@ -91,3 +109,31 @@ def linear_text(intercept: float, terms: list[tuple[float, str]], digits: int | 
         sign = "-" if math.copysign(1.0, slope) < 0 else "+"
         text += f" {sign} {number_text(abs(slope), digits)} {name}"
     return text
+
+
+class TextTable:
+    """Columns of text, the first aligned left, the others right."""
+
+    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        self.head, self.rows = head, rows
+
+    def text(self) -> str:
+        lines = [self.head, *self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.head))]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(width) if column else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        )
+
+    def html(self) -> str:
+        def cells(row: Sequence[str], tag: str) -> str:
+            return "".join(
+                f"<{tag} style='text-align:{'right' if column else 'left'}'>{html.escape(cell)}</{tag}>"
+                for column, cell in enumerate(row)
+            )
+
+        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
+        return f"<table><thead><tr>{cells(self.head, 'th')}</tr></thead><tbody>{body}</tbody></table>"

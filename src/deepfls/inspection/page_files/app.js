@@ -1,4 +1,4 @@
-// The page as a whole: one point x, one chosen output, and the panels that follow them.
+// State of the page: one point x, one chosen output, and the panels that show them.
 
 class App {
   constructor(data) {
@@ -32,16 +32,16 @@ class App {
   compute() {
     this.now = this.system.infer(this.x);
     const { left, right } = this.now.outputs[this.output];
-    this.weights = this.system.weights(this.now.firing, this.now.says, this.output, left, right);
+    this.weights = this.system.weights(this.now.firing, this.now.consequents, this.output, left, right);
   }
 
-  // A value of output k, with as many decimals as its scale needs.
+  // A value of output k with the number of decimals that its scale needs.
   figure(value, k) {
     const { low, high } = this.data.outputs;
     return fixed(value, decimalsFor(low[k], high[k]));
   }
 
-  // How far the output moves over the range of an input, from here.
+  // Largest change of the output over the range of input m, the other inputs held.
   swing(m) {
     const { low, high } = this.data.inputs;
     if (this.data.inputs.constant[m]) return 0;
@@ -65,7 +65,7 @@ class App {
     this.inputs.showSwings(found, Math.max(...found.values(), 0));
   }
 
-  // The inputs to show have changed.
+  // Rebuild the panels for the inputs that match the filter.
   choose() {
     this.visible = this.inputs.matching();
     this.inputs.build();
@@ -75,7 +75,7 @@ class App {
     if (this.swingSoon) this.swingSoon();
   }
 
-  // The true value of output k, where a row of the data is shown.
+  // The true value of output k if a row of the data is shown, else null.
   truth(k) {
     const { data } = this.data;
     if (!data || !data.truth || this.sample === null || this.data.classifies) return null;
@@ -113,7 +113,7 @@ class App {
     this.words();
   }
 
-  // Which row of the data is shown, and what is true there.
+  // Number and true values of the row of the data that is shown.
   words() {
     const { sample } = this;
     const { data } = this.data;
@@ -145,7 +145,7 @@ function begin() {
     weights: (x, k) => {
       const now = app.system.infer(x),
         { left, right } = now.outputs[k];
-      return app.system.weights(now.firing, now.says, k, left, right);
+      return app.system.weights(now.firing, now.consequents, k, left, right);
     },
     move: (x) => app.move(x.slice()),
     x: () => app.x.slice(),

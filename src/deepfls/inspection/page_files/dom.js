@@ -1,4 +1,4 @@
-// Elements, numbers and axes. Text enters the page through textContent alone: a name is never markup.
+// Elements, numbers and axes. Text enters the page through textContent only, so a name is never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -25,7 +25,7 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-// Text is written only where it changed: every write costs a layout.
+// Text is written only if it changed: every write costs a layout.
 function write(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
@@ -43,14 +43,14 @@ function number(value, digits = 5) {
   return value.toFixed(Math.min(decimals, 20)).replace("-", "−");
 }
 
-// A number with fixed decimals, so that a column of them lines up; small ones do not shrink to nothing.
+// A number with fixed decimals, so that columns align; a number that would round to 0 gets significant digits.
 function fixed(value, decimals) {
   if (decimals > 8) return number(value);
   const text = value.toFixed(decimals);
   return Math.abs(value) >= 1e9 || (value !== 0 && Number(text) === 0) ? number(value, 3) : text.replace("-", "−");
 }
 
-// A value that someone typed or a slider gave: as it is, unless it is very long.
+// The value of an input: unchanged, or with six digits if its text is longer than ten characters.
 function entered(value) {
   const text = String(value);
   return (text.length > 10 ? String(Number(value.toPrecision(6))) : text).replace("-", "−");
@@ -62,7 +62,7 @@ function percent(share) {
   return share > 0 && share < 0.0005 ? "<0.1 %" : (100 * share).toFixed(1) + " %";
 }
 
-// As many decimals as a thousandth of the range needs.
+// Number of decimals that shows a thousandth of the range.
 function decimalsFor(low, high) {
   return Math.min(Math.max(0, Math.ceil(-Math.log10((high - low) / 1000 || 1))), 100);
 }
@@ -89,7 +89,7 @@ function clamp(value, low, high) {
   return Math.min(Math.max(value, low), high);
 }
 
-// Work that may wait for the next frame; asked for twice, it is done once.
+// A function that runs work in the next frame, at most once per frame.
 function later(work) {
   let waiting = false;
   return () => {
@@ -102,7 +102,7 @@ function later(work) {
   };
 }
 
-// A chart whose inner size follows its box: draw(width, height) is called when it changes.
+// A chart whose width follows its host element: draw(state) is called when the width changes.
 function chart(host, height, draw) {
   const root = svg("svg", { role: "img" });
   host.append(root);
@@ -119,7 +119,7 @@ function chart(host, height, draw) {
   return state;
 }
 
-// Axes of a chart: returns the maps from values to pixels, and writes lines and labels into a group.
+// Axes of a chart: writes lines and labels into a group, and returns the maps from values to pixels.
 function axes(group, box, xs, ys, names) {
   group.replaceChildren();
   const X = (v) => box.left + ((v - xs[0]) / (xs[1] - xs[0] || 1)) * (box.right - box.left);
@@ -149,7 +149,7 @@ function path(points) {
   return points.map(([x, y], i) => (i ? "L" : "M") + x.toFixed(2) + " " + y.toFixed(2)).join("");
 }
 
-// A choice among the inputs. With very many, the browser's own list stays searchable by typing.
+// A select element for an input. Browsers search its list by typing, also with very many inputs.
 function inputSelect(names, chosen, label, change) {
   const box = el("select", { "aria-label": label, onchange: () => change(Number(box.value)) });
   names.forEach((name, m) =>

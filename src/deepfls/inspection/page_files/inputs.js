@@ -1,12 +1,12 @@
-// The panel of inputs: a slider and a number for each, a filter, rows of the data.
+// The panel of inputs: a slider and a number box for each, a filter, and the rows of the data.
 
-const STEPS = 1000; // of a slider
-const BATCH = 24; // inputs shown at first, and added on demand
+const STEPS = 1000; // positions of a slider
+const SHOWN = 24; // inputs shown at first, and added by each click
 
 class InputPanel {
   constructor(app) {
     this.app = app;
-    this.shown = BATCH;
+    this.shown = SHOWN;
     this.rows = new Map(); // by input
     this.list = byId("inputs");
     this.more = byId("more-inputs");
@@ -17,7 +17,7 @@ class InputPanel {
     byId("finder").hidden = !many;
     this.order.value = many ? "influence" : "table";
     this.filter.addEventListener("input", () => {
-      this.shown = BATCH;
+      this.shown = SHOWN;
       app.choose();
     });
     this.filter.addEventListener("keydown", (event) => {
@@ -31,7 +31,7 @@ class InputPanel {
       app.choose();
     });
     this.more.addEventListener("click", () => {
-      this.shown += BATCH;
+      this.shown += SHOWN;
       this.build();
     });
     byId("reset").addEventListener("click", () => app.move(app.start.slice()));
@@ -41,9 +41,9 @@ class InputPanel {
   // Inputs that match the filter, in the chosen order.
   matching() {
     const { names } = this.app.data.inputs,
-      wanted = this.filter.value.trim().toLowerCase();
+      query = this.filter.value.trim().toLowerCase();
     const base = this.order.value === "influence" ? this.app.ranked : names.map((_, m) => m);
-    return wanted ? base.filter((m) => names[m].toLowerCase().includes(wanted)) : base;
+    return query ? base.filter((m) => names[m].toLowerCase().includes(query)) : base;
   }
 
   build() {

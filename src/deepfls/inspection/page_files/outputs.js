@@ -1,6 +1,6 @@
-// The outputs: a gauge with the type-reduced set for each, and the Karnik-Mendel switch points of the chosen one.
+// The outputs: a gauge with the type-reduced set for each, and the Karnik-Mendel switch points of the chosen output.
 
-const STEMS = 80; // rules drawn in the switch view: those that weigh most
+const STEMS = 80; // rules drawn in the switch view: those of the largest weight
 
 class OutputPanel {
   constructor(app) {
@@ -59,7 +59,7 @@ class OutputPanel {
       const { left, right, y } = outputs[k];
       const span = g.high - g.low;
       if (left < g.low || right > g.high || !g.drawn) {
-        // A scale that grew stays, so that the needle does not stand still while the numbers run.
+        // A scale only grows: if it followed the output, the mark would not move.
         g.low = Math.min(g.low, left - 0.02 * span);
         g.high = Math.max(g.high, right + 0.02 * span);
         const marks = ticks(g.low, g.high, 6);
@@ -72,7 +72,7 @@ class OutputPanel {
         );
         g.drawn = true;
       }
-      // Of a class its probability comes first.
+      // For a class the probability is shown first.
       const ends = app.system.interval ? `[${app.figure(left, k)}, ${app.figure(right, k)}]` : "";
       write(g.value, chances ? percent(chances[k]) : app.figure(y, k));
       write(g.set, chances ? `score ${app.figure(y, k)} ${ends}` : ends);
@@ -97,7 +97,7 @@ class OutputPanel {
     return (100 * (value - g.low)) / (g.high - g.low || 1);
   }
 
-  // Elements of the switch view: made once, moved afterwards.
+  // Elements of the switch view: created once, moved by each update.
   prepare() {
     const { P } = this.app.system,
       ends = this.app.system.interval ? ["left", "right"] : ["crisp"];
@@ -138,9 +138,9 @@ class OutputPanel {
     if (!view || !view.width || !this.strips) return;
     const weights = app.weights,
       { low, up } = app.now.firing,
-      says = Array.from({ length: P }, (_, p) => app.now.says[p * K + k]);
-    // The axis spans the rules that count here; what the others say may lie far off.
-    const counts = says.filter((_, p) => weights.crisp[p] > 0.01);
+      consequents = Array.from({ length: P }, (_, p) => app.now.consequents[p * K + k]);
+    // The axis spans the rules with a weight above 0.01: the consequents of other rules may be far away.
+    const counts = consequents.filter((_, p) => weights.crisp[p] > 0.01);
     let from = Math.min(left, ...counts),
       to = Math.max(right, ...counts);
     const margin = 0.08 * (to - from) || Math.abs(y) * 0.01 || 1;
@@ -155,9 +155,9 @@ class OutputPanel {
     this.axis.replaceChildren(
       ...inside.map((v) => svg("text", { x: X(v), y: view.height - 6, class: "tick mid", text: tickText(v, across) })),
     );
-    let shown = says.map((_, p) => p);
+    let shown = consequents.map((_, p) => p);
     if (P > STEMS) shown = shown.sort((a, b) => weights.crisp[b] - weights.crisp[a]).slice(0, STEMS);
-    view.root.setAttribute("aria-label", "What the rules say and weigh; the sentence below tells the switch points");
+    view.root.setAttribute("aria-label", "Consequents and weights of the rules; the sentence below gives the switch points");
     this.strips.forEach((strip, place) => {
       const bottom = (place + 1) * height - 2,
         tall = height - 46,
@@ -186,30 +186,30 @@ class OutputPanel {
       strip.rules.forEach((rule, at) => {
         const p = shown[at];
         const weight = beyond ? (beyond[p] ? up[p] : low[p]) : up[p],
-          x = X(says[p]),
-          off = says[p] < from || says[p] > to;
+          x = X(consequents[p]),
+          off = consequents[p] < from || consequents[p] > to;
         set(rule.bar, { x1: x, x2: x, y1: H(low[p]), y2: H(up[p]) });
         set(rule.stem, { x1: x, x2: x, y1: bottom, y2: H(weight) });
         set(rule.dot, { cx: x, cy: H(weight), r: off ? 2 : 4, class: beyond && beyond[p] ? "dot upper" : "dot" });
-        // Numbers of the rules that count; those of the others would cover each other.
+        // Only rules with a weight above 0.04 are numbered: more numbers would overlap.
         const tagged = !off && weights.crisp[p] > 0.04;
         write(rule.tag, tagged ? String(p + 1) : "");
         if (tagged) set(rule.tag, { x, y: Math.min(H(weight), H(up[p])) - 7 });
         write(
           rule.title,
-          `rule ${p + 1} says ${number(says[p])}, weighs ${percent(strip.end === "crisp" ? weights.crisp[p] : weights[strip.end][p])}`,
+          `rule ${p + 1}: consequent ${number(consequents[p])}, weight ${percent(strip.end === "crisp" ? weights.crisp[p] : weights[strip.end][p])}`,
         );
       });
     });
     const words = byId("switch-words");
     if (!app.system.interval)
-      write(words, "Every rule at what it says, as high as it fires: the output is their balance point.");
+      write(words, "Every rule stands at its consequent, as high as it fires: the output is their balance point.");
     else {
       const atLeft = weights.leftUpper.filter(Boolean).length,
         atRight = weights.rightUpper.filter(Boolean).length;
       write(
         words,
-        `Switch points: at y left, ${atLeft} of ${plural(P, "rule")} at or below it weigh their upper firing, the others their lower; at y right, ${atRight} at or above it.`,
+        `Switch points: at y left, ${atLeft} of ${plural(P, "rule")} at or below it have their upper firing as weight, the others their lower; at y right, ${atRight} at or above it.`,
       );
     }
   }

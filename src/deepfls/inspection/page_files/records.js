@@ -1,4 +1,4 @@
-// What is known of training and data: measures, learning curve, a table of the inputs.
+// Training and data: error measures, learning curve, table of the inputs.
 
 function buildRecords(app) {
   const { data, history, settings } = app.data;

@@ -1,8 +1,8 @@
-// How the chosen output responds to one input or two, the others held where they are.
+// Response of the chosen output to one or two inputs, the others held.
 
 const CURVE = 121,
   GRID = 48;
-// Viridis, in nine steps.
+// The colour map viridis in nine steps.
 const SHADES = [
   [68, 1, 84],
   [72, 40, 120],
@@ -68,7 +68,7 @@ class ResponsePanel {
 
   update() {
     this.curve();
-    // The surface costs a few thousand inferences: it follows a frame later.
+    // The surface takes a few thousand inferences, so it is drawn in the next frame.
     if (this.app.system.M > 1) this.surfaceSoon();
   }
 
@@ -167,7 +167,7 @@ class ResponsePanel {
     const { app, pair } = this;
     const { low, high, names } = app.data.inputs;
     const k = app.output;
-    // Out of sight it need not follow; it is drawn when it comes into view.
+    // Not drawn while it is out of view, but as soon as it comes into view.
     this.stale = !this.inView;
     if (this.stale) return;
     const values = new Float64Array(GRID * GRID);

@@ -1,7 +1,6 @@
-// The rules: sets with the current value marked, firing, what each says and adds; and each as a sentence.
+// The table of rules (sets with the current value, firing, consequent, contribution) and the rules as sentences.
 
-const ROWS = 40; // rules shown before the reader asks for more
-const WORDS = ["very low", "low", "medium", "high", "very high"];
+const ROWS = 40; // rules shown before a click on "Show all"
 
 class RulePanel {
   constructor(app) {
@@ -48,8 +47,8 @@ class RulePanel {
     if (key === "rule") return p;
     if (key === "share") return app.data.shares ? app.data.shares[p] : 0;
     if (key === "firing") return app.now.logUpper[p];
-    if (key === "says") return app.now.says[p * K + app.output];
-    return app.weights.crisp[p] * app.now.says[p * K + app.output];
+    if (key === "says") return app.now.consequents[p * K + app.output];
+    return app.weights.crisp[p] * app.now.consequents[p * K + app.output];
   }
 
   ordered() {
@@ -107,8 +106,8 @@ class RulePanel {
           ),
         ),
         this.heading("firing", "Firing", "Lower and upper firing strength"),
-        this.heading("says", "Says", `What the rule says of ${output}`),
-        this.heading("adds", "Adds", "Weight times what it says: these add up to the output"),
+        this.heading("says", "Says", `Consequent of the rule for ${output}`),
+        this.heading("adds", "Adds", "Weight times consequent: these add up to the output"),
       ),
     );
     const order = this.ordered(),
@@ -131,8 +130,8 @@ class RulePanel {
       lower: el("i", { class: "lower" }),
       upper: el("i", { class: "upper" }),
       firing: el("span", { class: "small" }),
-      says: el("td", { class: "num" }),
-      adds: el("span"),
+      consequent: el("td", { class: "num" }),
+      contribution: el("span"),
       weight: el("i"),
     };
     parts.root = el(
@@ -142,13 +141,13 @@ class RulePanel {
       app.data.shares ? el("td", { class: "num small", text: percent(app.data.shares[p]) }) : null,
       ...cells.map((c) => el("td", { class: "set" }, c.root)),
       el("td", { class: "firing" }, el("div", { class: "bar" }, parts.upper, parts.lower), parts.firing),
-      parts.says,
-      el("td", { class: "num adds" }, parts.adds, el("div", { class: "bar" }, parts.weight)),
+      parts.consequent,
+      el("td", { class: "num adds" }, parts.contribution, el("div", { class: "bar" }, parts.weight)),
     );
     return parts;
   }
 
-  // One set: its footprint, drawn once, and a mark that follows the current value.
+  // One set: its footprint, drawn once, and a mark at the current value, moved by each update.
   cell(p, m, low, high) {
     const upper = [],
       lower = [],
@@ -186,7 +185,7 @@ class RulePanel {
     const { app } = this,
       { K } = app.system,
       k = app.output;
-    // Rows that change places under the hand cannot be followed: the order is set right once the inputs rest.
+    // Rows are sorted again 400 ms after the last change: rows that move during a drag are hard to follow.
     clearTimeout(this.timer);
     if (this.sort.key !== "rule" && this.sort.key !== "share")
       this.timer = setTimeout(() => {
@@ -206,14 +205,14 @@ class RulePanel {
       }
       const low = Math.exp(app.now.logLower[row.p]),
         up = Math.exp(app.now.logUpper[row.p]),
-        says = app.now.says[row.p * K + k],
+        consequent = app.now.consequents[row.p * K + k],
         w = app.weights.crisp[row.p];
       row.lower.style.transform = `scaleX(${low})`;
       row.upper.style.transform = `scaleX(${up})`;
       const small = (f) => (f > 0 && f < 0.0005 ? "<0.001" : f.toFixed(3));
       write(row.firing, app.system.interval ? `${small(low)} – ${small(up)}` : small(up));
-      write(row.says, app.figure(says, k));
-      write(row.adds, app.figure(w * says, k));
+      write(row.consequent, app.figure(consequent, k));
+      write(row.contribution, app.figure(w * consequent, k));
       row.weight.style.transform = `scaleX(${w / most})`;
       row.root.classList.toggle("idle", w < 0.001);
     }
@@ -242,14 +241,15 @@ class RulePanel {
       inputs.forEach((m, j) => {
         const i = p * M + m,
           at = (s.centers[i] - low[m]) / (high[m] - low[m]),
-          constant = app.data.inputs.constant[m];
+          constant = app.data.inputs.constant[m],
+          { labels } = app.data;
         const word = constant
           ? ""
           : at < 0
             ? "below the data"
             : at > 1
               ? "above the data"
-              : WORDS[Math.min(4, Math.floor(5 * at))];
+              : labels[Math.min(Math.floor(labels.length * at), labels.length - 1)];
         const width =
           interval && app.data.uncertainty !== "h"
             ? `±${number(s.lowerSigmas[i], 4)} to ${number(s.upperSigmas[i], 4)}`

@@ -1,4 +1,4 @@
-"""The page as a file: one, whole, small, closed to everything but itself."""
+"""The page as a file: complete, small, and closed by its policy to everything but its own script and style."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from deepfls import FLSRegressor
+from deepfls.functional import constants
 from deepfls.inspection import report_html
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.report_data import payload_of
-from reading_cases import HOSTILE, LABELS, X, Y, classifier, hostile_regressor, regressor
+from deepfls.inspection.report_page import payload_of
+from inspection_cases import HOSTILE, LABELS, X, Y, classifier, hostile_regressor, regressor
 
 
 def payload(page: str) -> dict[str, Any]:
@@ -30,6 +31,15 @@ def test_page_carries_the_system_to_the_last_bit() -> None:
     content, plain = payload(report_html(model)), PlainSystem.of(model)
     for name in ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes"):
         np.testing.assert_array_equal(np.array(content[name]), getattr(plain, name))
+
+
+@pytest.mark.parametrize("name", ["t1", "km", "one-rule"])
+def test_page_carries_the_table_of_numerical_constants(name: str) -> None:
+    assert payload(report_html(regressor(name)))["constants"] == {
+        "log_floor": constants.LOG_FLOOR,
+        "tolerance": constants.TOLERANCE,
+        "max_sweeps": constants.max_sweeps(regressor(name).system_.n_rules),
+    }
 
 
 def test_page_is_closed_to_everything_but_its_own_script_and_style() -> None:

@@ -1,59 +1,24 @@
-"""Displays draw what they are given, whatever the names, and leave matplotlib's globals alone."""
+"""Displays of training, predictions and intervals draw what they are given, whatever the names."""
 
 from __future__ import annotations
-
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from deepfls import FLSRegressor
 from deepfls.inspection import (
+    BandDisplay,
     CoverageDisplay,
     IntervalDisplay,
     LearningCurveDisplay,
-    MembershipsDisplay,
     PredictionDisplay,
     WidthErrorDisplay,
-    label,
 )
-
-HOSTILE = ["$x_1$", "a\nb", "<b>", "😀" * 100]
-
-
-@pytest.fixture(scope="module", params=["t1", "it2"])
-def model(request: pytest.FixtureRequest) -> FLSRegressor:
-    generator = np.random.default_rng(0)
-    x = generator.normal(10, 3, size=(80, 4))
-    pandas = pytest.importorskip("pandas", reason="names of columns come from a data frame")
-    frame = pandas.DataFrame(x, columns=HOSTILE)
-    return FLSRegressor(kind=request.param, n_rules=3, epochs=3, patience=2, random_state=0).fit(frame, x[:, 0] ** 2)
+from inspection_cases import X, Y, regressor
 
 
-def test_label_is_one_line_of_plain_text() -> None:
-    assert label("cost in $") == r"cost in \$"
-    assert label("a\n b") == "a b"
-    assert len(label("x" * 300)) == 40
-
-
-def test_memberships_are_those_of_the_system_in_the_units_of_the_data(model: FLSRegressor) -> None:
-    display = MembershipsDisplay.from_estimator(model, n_points=101)
-    assert list(display.names) == HOSTILE
-    for feature, (grid, lower, upper) in enumerate(zip(display.grids, display.lower, display.upper, strict=True)):
-        assert (lower <= upper).all()
-        center = model.x_scaling_.invert(model.system_.centers.numpy())[0, feature]
-        peak = grid[upper[:, 0].argmax()]
-        assert abs(peak - center) <= grid[1] - grid[0]
-
-
-def test_memberships_are_drawn_with_hostile_names(model: FLSRegressor) -> None:
-    display = MembershipsDisplay.from_estimator(model).plot(rules=[0, 2])
-    assert [ax.get_xlabel() for ax in display.axes_[:4]] == [label(name) for name in HOSTILE]
-    display.figure_.canvas.draw()
-
-
-def test_learning_curve_shows_training_and_validation(model: FLSRegressor) -> None:
+def test_learning_curve_shows_training_and_validation() -> None:
+    model = FLSRegressor(n_rules=3, epochs=3, patience=2, random_state=0).fit(X, Y[:, 0])
     display = LearningCurveDisplay.from_estimator(model, name="plant")
     training, validation = display.ax_.get_lines()
     np.testing.assert_allclose(training.get_ydata(), [row["loss"] for row in model.history_])
@@ -109,10 +74,10 @@ def test_widths_are_drawn_against_errors_with_the_means_of_tenths(n_rows: int) -
     display.figure_.canvas.draw()
 
 
-def test_plots_do_not_touch_pyplot() -> None:
-    source = (
-        "import sys; from deepfls.inspection import LearningCurveDisplay; "
-        "LearningCurveDisplay([{'epoch': 1.0, 'loss': 1.0}]).plot(); print('matplotlib.pyplot' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+def test_band_holds_the_predictions_in_order() -> None:
+    model = regressor("km")
+    display = BandDisplay.from_estimator(model, X, Y, output=1)
+    drawn = display.ax_.get_lines()[0].get_ydata()
+    np.testing.assert_allclose(drawn, np.sort(model.predict(X)[:, 1]), rtol=1e-9)
+    assert (display.lower <= display.upper).all()
+    display.figure_.canvas.draw()

@@ -1,4 +1,4 @@
-"""Small systems of every kind in the units of awkward data, and hostile names, for the tests of what is read off them."""
+"""Small systems of every kind on data far from zero and of very different scales, and hostile names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pandas as pd
 from deepfls import FLSClassifier, FLSRegressor
 
 RNG = np.random.default_rng(0)
-# Far from zero and on scales of their own, so that a scaling folded wrongly shows.
+# Far from zero and of different scales, so that an error in the folded scaling shows.
 X = RNG.normal([1e3, -4.0, 0.02, 5.0], [30.0, 2.0, 1e-3, 1.0], (150, 4))
 Y = np.stack([500 + 0.3 * X[:, 0] + 9 * np.sin(X[:, 1]), 1e-3 * X[:, 2] * X[:, 3]], axis=1)
 LABELS = np.where(X[:, 1] > -3.0, "warm", np.where(X[:, 1] > -5.0, "mild", "cold"))

@@ -1,4 +1,4 @@
-"""Sets before and after training, and where rules fire."""
+"""Sets before and after training, firing along an input, and responses that equal the predictions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from deepfls import FLSRegressor, load
-from deepfls.inspection import FiringMapDisplay, MembershipsDisplay
+from deepfls.inspection import FiringMapDisplay, MembershipsDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay, label
 from deepfls.inspection.plain import PlainSystem
-from reading_cases import X, Y, regressor
+from inspection_cases import HOSTILE, X, Y, hostile_regressor, regressor
 
 
 @pytest.mark.parametrize("kind", ["t1", "it2"])
@@ -30,7 +30,7 @@ def test_start_survives_a_warm_start() -> None:
     np.testing.assert_array_equal(model.fit(X, Y[:, 0]).initial_sets_, first)
 
 
-def test_door_draws_chosen_inputs_before_and_after() -> None:
+def test_plot_memberships_draws_chosen_inputs_before_and_after() -> None:
     display = regressor("km").plot_memberships(features=["x2", 0], rules=[1], before=True)
     assert list(display.names) == ["x2", "x0"]
     assert display.before is not None
@@ -45,13 +45,6 @@ def test_leading_rules_are_drawn_in_colour() -> None:
     display = model.plot_memberships(features=[0])
     shown = [text.get_text() for text in display.figure_.legends[0].get_texts()]
     assert shown == [f"rule {p + 1}" for p in sorted(np.argsort(-model.rule_shares_)[:7])]
-
-
-def test_unknown_input_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"features must be one of 'x0', 'x1', 'x2', 'x3', got 'x9'\."):
-        regressor("km").plot_memberships(features=["x9"])
-    with pytest.raises(ValueError, match=r"features must be between 0 and 3, got 4\."):
-        regressor("km").plot_memberships(features=[4])
 
 
 def test_model_without_a_record_of_its_start_says_so() -> None:
@@ -78,3 +71,56 @@ def test_firing_map_of_a_constant_input_is_drawn() -> None:
     x[:, 0] = 3.0
     model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, Y[:, 0])
     FiringMapDisplay.from_estimator(model, x, feature=0).figure_.canvas.draw()
+
+
+@pytest.mark.parametrize("name", ["t1", "km"])
+def test_memberships_are_those_of_the_system_in_the_units_of_the_data(name: str) -> None:
+    model = regressor(name)
+    display = MembershipsDisplay.from_estimator(model, n_points=101)
+    assert list(display.names) == ["x0", "x1", "x2", "x3"]
+    for feature, (grid, lower, upper) in enumerate(zip(display.grids, display.lower, display.upper, strict=True)):
+        assert (lower <= upper).all()
+        center = model.x_scaling_.invert(model.system_.centers.numpy())[0, feature]
+        peak = grid[upper[:, 0].argmax()]
+        assert abs(peak - center) <= grid[1] - grid[0]
+
+
+def test_memberships_are_drawn_with_hostile_names() -> None:
+    display = MembershipsDisplay.from_estimator(hostile_regressor()).plot(rules=[0, 2])
+    assert [ax.get_xlabel() for ax in display.axes_[: len(HOSTILE)]] == [label(name) for name in HOSTILE]
+    display.figure_.canvas.draw()
+
+
+def test_curve_is_the_prediction_along_an_input() -> None:
+    model = regressor("km")
+    display = ResponseCurveDisplay.from_estimator(model, "x1", at=X[3], output=1, n_points=30)
+    rows = np.repeat(X[3:4], 30, axis=0)
+    rows[:, 1] = display.x
+    np.testing.assert_allclose(display.y, model.predict(rows)[:, 1], rtol=1e-9)
+    assert (display.y_left <= display.y).all()
+    assert (display.y <= display.y_right).all()
+    assert display.x[0] == model.input_range_[0, 1]
+    assert display.x[-1] == model.input_range_[1, 1]
+    display.figure_.canvas.draw()
+
+
+def test_curve_of_a_type_1_system_has_no_band() -> None:
+    display = ResponseCurveDisplay.from_estimator(regressor("t1"))
+    assert len(display.ax_.collections) == 0
+
+
+def test_surface_is_the_prediction_over_two_inputs() -> None:
+    model = regressor("km", 1)
+    display = ResponseSurfaceDisplay.from_estimator(model, ("x3", "x0"), at=X[0], n_points=9)
+    row = X[0].copy()
+    row[3], row[0] = display.x[2], display.y[5]
+    assert display.values[5, 2] == pytest.approx(model.predict([row])[0], rel=1e-9)
+    display.figure_.canvas.draw()
+
+
+def test_responses_are_drawn_with_hostile_names_and_constant_inputs() -> None:
+    ResponseSurfaceDisplay.from_estimator(hostile_regressor(), (0, 7)).figure_.canvas.draw()
+    x = np.full((20, 2), 4.0)
+    model = FLSRegressor(n_rules=1, epochs=1, random_state=0).fit(x, np.arange(20.0))
+    ResponseCurveDisplay.from_estimator(model, 0).figure_.canvas.draw()
+    ResponseSurfaceDisplay.from_estimator(model, (0, 1), n_points=5).figure_.canvas.draw()

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from deepfls import FLSRegressor
-from deepfls.inspection import rule_weights
+from deepfls.inspection import report_page, rule_weights
 from deepfls.inspection.plain import PlainSystem
-from reading_cases import HOSTILE, LABELS, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
+from inspection_cases import HOSTILE, LABELS, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
 
 OpenPage = Callable[..., Any]
-WEIGHTS = "x => { const w = deepfls.weights(x, 1); return [...w.crisp].concat(w.leftUpper) }"
+WEIGHTS = """([x, k]) => {
+    const { left, right, crisp, leftUpper, rightUpper } = deepfls.weights(x, k);
+    return { left: [...left], right: [...right], crisp: [...crisp], left_upper: leftUpper, right_upper: rightUpper };
+}"""
 FOCUSED = "(e => e.id || e.dataset.sort || e.tagName)(document.activeElement)"
 OUTPUTS = "xs => xs.map(x => deepfls.infer(x).map(o => [o.left, o.right, o.y]))"
 
@@ -45,16 +49,50 @@ def test_page_agrees_far_from_the_data(open_page: OpenPage) -> None:
     np.testing.assert_allclose(found, np.stack(PlainSystem.of(model).output(points), axis=2), rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["t1", "km", "nt", "bmm"])
+def assert_weights_agree(page: Any, model: FLSRegressor, points: np.ndarray, output: int) -> None:
+    """Weights and switch points of the page equal those of Python."""
+    system = PlainSystem.of(model)
+    expected = rule_weights(system, points)
+    for row, point in enumerate(points.tolist()):
+        found = page.evaluate(WEIGHTS, [point, output])
+        for name in ("left", "right", "crisp"):
+            np.testing.assert_allclose(found[name], getattr(expected, name)[row, :, output], rtol=1e-6, atol=1e-12)
+        if system.kind == "it2":
+            for name in ("left_upper", "right_upper"):
+                assert found[name] == getattr(expected, name)[row, :, output].tolist()
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
 def test_weights_and_switch_points_agree(open_page: OpenPage, name: str) -> None:
     model = regressor(name)
-    page = open_page(model).page
-    expected = rule_weights(PlainSystem.of(model), X[:20])
-    for row in range(20):
-        found = page.evaluate(WEIGHTS, X[row].tolist())
-        np.testing.assert_allclose(np.array(found[:5], dtype=float), expected.crisp[row, :, 1], rtol=1e-6, atol=1e-12)
-        if name != "t1":
-            assert found[5:] == expected.left_upper[row, :, 1].tolist()
+    assert_weights_agree(open_page(model).page, model, X[:20], output=1)
+
+
+def test_switch_points_agree_where_consequents_tie_with_an_end(open_page: OpenPage) -> None:
+    model = FLSRegressor(kind="it2", order=0, n_rules=6, epochs=2, random_state=0).fit(X, Y[:, 0])
+    with torch.no_grad():
+        # Both ends lie between the two values, or equal one of them up to rounding where the other rules hardly fire.
+        model.system_.intercepts = torch.tensor([[0.1], [0.7], [0.1], [0.7], [0.1], [0.7]], dtype=torch.float64)
+    far = X.mean(axis=0) + np.linspace(-60, 60, 40)[:, np.newaxis] * X.std(axis=0)
+    assert_weights_agree(open_page(model).page, model, np.concatenate([X[:20], far]), output=0)
+
+
+@pytest.mark.parametrize(
+    ("constant", "value"), [("LOG_FLOOR", -1e-300), ("TOLERANCE", 1e18), ("max_sweeps", lambda n_rules: 0)]
+)
+def test_page_uses_the_constants_of_its_payload(
+    open_page: OpenPage, monkeypatch: pytest.MonkeyPatch, constant: str, value: Any
+) -> None:
+    monkeypatch.setattr(report_page, constant, value)
+    page = open_page(regressor("km", 1)).page
+    point = X[0].tolist()
+    weights, (left, right, _) = page.evaluate(WEIGHTS, [point, 0]), page.evaluate(OUTPUTS, [point])[0][0]
+    if constant == "LOG_FLOOR":  # all firing is equal
+        np.testing.assert_allclose(weights["crisp"], np.full(5, 0.2))
+    elif constant == "TOLERANCE":  # all consequents count as equal to both ends
+        assert all(weights["left_upper"] + weights["right_upper"])
+    else:  # both ends stay at the start of the iteration
+        assert left == right
 
 
 def test_hostile_names_are_shown_as_text(open_page: OpenPage) -> None:

@@ -1,4 +1,4 @@
-"""Simplification: fewer rules for a stated price, and the original left alone."""
+"""Simplification keeps the error within the tolerance and leaves the original unchanged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 from deepfls import FLSRegressor, load, metrics
 from deepfls.inspection.plain import PlainSystem
-from reading_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
+from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
 RNG = np.random.default_rng(2)
 PLAIN = RNG.uniform(-2, 2, size=(300, 2))
@@ -43,7 +43,7 @@ def test_simplified_estimator_matches_its_plain_system_and_its_file(name: str, t
     assert fewer.rule_shares_.sum() == pytest.approx(1.0)
 
 
-def test_exact_copies_are_merged_for_nothing() -> None:
+def test_exact_copies_are_merged_without_a_larger_error() -> None:
     model = FLSRegressor(kind="it2", n_rules=6, epochs=60, random_state=0).fit(PLAIN, TARGET)
     with torch.no_grad():
         for parameter in model.system_.parameters():
@@ -53,7 +53,7 @@ def test_exact_copies_are_merged_for_nothing() -> None:
     assert report.error_after <= report.error_before * (1 + 1e-9)
 
 
-def test_a_dead_rule_goes() -> None:
+def test_dead_rule_is_pruned() -> None:
     model = FLSRegressor(kind="t1", n_rules=4, tnorm="product", epochs=60, random_state=0).fit(PLAIN, TARGET)
     with torch.no_grad():
         model.system_.centers[2] += 60.0
@@ -79,8 +79,15 @@ def test_classifier_is_measured_by_its_probabilities() -> None:
 def test_one_rule_stays() -> None:
     fewer, report = regressor("one-rule", 1).simplify(X, Y[:, 0])
     assert report.steps == ()
-    assert str(report) == "All 1 rules stay: no step keeps the RMSE within 0.01."
+    assert str(report) == "The system has 1 rule: there is nothing to simplify."
     np.testing.assert_allclose(fewer.predict(NEW), regressor("one-rule", 1).predict(NEW), rtol=1e-12)
+
+
+def test_report_states_that_every_step_costs_too_much() -> None:
+    model = FLSRegressor(kind="t1", n_rules=2, epochs=60, random_state=0).fit(PLAIN, TARGET)
+    report = model.simplify(PLAIN, TARGET, tolerance=0.01).report
+    assert report.n_rules_after == 2
+    assert str(report) == "All 2 rules stay: every step would increase the RMSE by more than 1.00%."
 
 
 def test_report_tells_every_step() -> None:

@@ -1,0 +1,281 @@
+"""Displays of a system: sets over the inputs, firing along an input, response to one input or two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepfls.estimators.base import FLSEstimator
+from deepfls.inspection.arguments import index_of, one_row, rows_of
+from deepfls.inspection.display import COLORS, Display, hide_spines, label, new_axes, new_figure
+from deepfls.inspection.plain import Array, PlainSystem, firing_shares
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Number of inputs drawn by default.
+_PANELS = 9
+
+
+@dataclass
+class MembershipsDisplay:
+    """The sets of every rule over each input, in the units of the data; IT2 sets with their footprint.
+
+    Parameters
+    ----------
+    names : list of str
+        Names of the inputs shown.
+    grids : list of ndarray, shape (points,)
+        Values of each input.
+    lower, upper : list of ndarray, shape (points, rules)
+        Grades at these values; equal for Type-1 sets.
+    before : list of ndarray, shape (points, rules), optional
+        Upper grades of the sets at the start of training.
+    leading : list of int, optional
+        Rules in descending order of their firing.
+    """
+
+    names: Sequence[str]
+    grids: Sequence[Array]
+    lower: Sequence[Array]
+    upper: Sequence[Array]
+    before: Sequence[Array] | None = None
+    leading: Sequence[int] | None = None
+    axes_: Any = field(default=None, repr=False)
+    figure_: Any = field(default=None, repr=False)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FLSEstimator,
+        *,
+        features: Sequence[int | str] | None = None,
+        before: bool = False,
+        n_points: int = 200,
+        span: float = 1.5,
+    ) -> MembershipsDisplay:
+        """Sets of the given inputs, the first nine by default, from ``span`` typical widths below the lowest center to as
+        many above the highest; with ``before`` also those at the start of training."""
+        s = PlainSystem.of(estimator)
+        if features is None:
+            chosen = list(range(min(s.n_features, _PANELS)))
+        else:
+            chosen = [index_of(feature, s.feature_names, "features") for feature in features]
+        start: Any = getattr(estimator, "initial_sets_", None)
+        if before and start is None:
+            raise ValueError("before must be False for a model that has no record of the sets that training began with.")
+        grids, lower, upper, at_start = [], [], [], []
+        for m in chosen:
+            centers = s.centers[:, m] if not before else np.concatenate([s.centers[:, m], start[0, :, m]])
+            margin = span * float(np.median(s.upper_sigmas[:, m]))
+            grid = np.linspace(centers.min() - margin, centers.max() + margin, n_points)
+            grids.append(grid)
+            upper.append(_grades(grid, s.centers[:, m], s.upper_sigmas[:, m]))
+            lower_grades = np.exp(s.log_heights[:, m]) * _grades(grid, s.centers[:, m], s.lower_sigmas[:, m])
+            lower.append(np.minimum(lower_grades, upper[-1]))
+            if before:
+                at_start.append(_grades(grid, start[0, :, m], start[2, :, m]))
+        leading = None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist()
+        names = [s.feature_names[m] for m in chosen]
+        return cls(names, grids, lower, upper, at_start if before else None, leading)
+
+    def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
+        """Draw the sets of ``rules`` in colours of their own, the others in the background.
+
+        Without ``rules`` these are the seven that fire most.
+        """
+        n_shown = len(self.names)
+        n_rules = self.upper[0].shape[1]
+        ranked = list(range(n_rules)) if self.leading is None else list(self.leading)
+        shown = sorted(ranked[: len(COLORS)]) if rules is None else list(rules)
+        others = [rule for rule in range(n_rules) if rule not in shown]
+        n_columns = min(n_shown, 3)
+        if axes is None:
+            n_rows = math.ceil(n_shown / n_columns)
+            axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
+        axes = np.asarray(axes).ravel()
+        for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
+            lower, upper = self.lower[panel], self.upper[panel]
+            if others:
+                ax.plot(grid, upper[:, others], color="#CCCCCC", linewidth=0.5)
+            for number, rule in enumerate(shown):
+                color = COLORS[number % len(COLORS)]
+                if self.before is not None:
+                    ax.plot(grid, self.before[panel][:, rule], color=color, linewidth=1.0, linestyle=":")
+                ax.fill_between(grid, lower[:, rule], upper[:, rule], color=color, alpha=0.25, linewidth=0)
+                ax.plot(grid, upper[:, rule], color=color, linewidth=1.2, label=f"rule {rule + 1}")
+            ax.set(xlabel=label(name), ylim=(0, 1.05))
+            hide_spines(ax)
+        for ax in axes[n_shown:]:
+            ax.set_visible(False)
+        axes[0].set_ylabel("grade")
+        handles, labels = axes[0].get_legend_handles_labels()
+        if self.before is not None:
+            from matplotlib.lines import Line2D
+
+            handles.append(Line2D([], [], color=COLORS[-1], linewidth=1.0, linestyle=":"))
+            labels.append("before training")
+        columns = min(len(labels), 3 * n_columns)
+        axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self
+
+
+def _grades(grid: Array, centers: Array, sigmas: Array) -> Array:
+    """Gaussian grades (points, rules) without heights."""
+    return np.exp(-0.5 * np.square((grid[:, np.newaxis] - centers) / sigmas))
+
+
+@dataclass
+class FiringMapDisplay(Display):
+    """Firing of the rules along an input: the share of the firing of every rule, averaged over the rows of each bin.
+
+    Parameters
+    ----------
+    name : str
+        The input along which rows are put into bins.
+    edges : ndarray, shape (bins + 1,)
+    shares : ndarray, shape (rules, bins)
+        NaN in bins without rows.
+    """
+
+    name: str
+    edges: Array
+    shares: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FLSEstimator, X: Any, *, feature: int | str = 0, n_bins: int = 40, ax: Axes | None = None
+    ) -> FiringMapDisplay:
+        s = PlainSystem.of(estimator)
+        x = rows_of(estimator, X)
+        m = index_of(feature, s.feature_names, "feature")
+        low, high = float(x[:, m].min()), float(x[:, m].max())
+        edges = np.linspace(*((low, high) if high > low else s.input_span(m)), n_bins + 1)
+        bins = np.clip(np.searchsorted(edges, x[:, m], side="right") - 1, 0, n_bins - 1)
+        counts = np.bincount(bins, minlength=n_bins)
+        row_shares = firing_shares(*s.firing(x))
+        sums = np.stack([np.bincount(bins, weights=column, minlength=n_bins) for column in row_shares.T])
+        return cls(s.feature_names[m], edges, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)).plot(ax)
+
+    def plot(self, ax: Axes | None = None) -> FiringMapDisplay:
+        n_rules = len(self.shares)
+        ax = new_axes(ax, 6.0, 1.4 + 0.2 * min(max(n_rules, 4), 30))
+        image = ax.pcolormesh(self.edges, np.arange(n_rules + 1) + 0.5, self.shares, cmap="Blues", vmin=0.0)
+        step = max(1, math.ceil(n_rules / 20))
+        ax.set_yticks(range(1, n_rules + 1, step))
+        ax.set(xlabel=label(self.name), ylabel="rule")
+        ax.invert_yaxis()
+        ax.figure.colorbar(image, ax=ax, label="share of the firing")
+        return self._finish(ax)
+
+
+def _held_row(estimator: FLSEstimator, s: PlainSystem, at: Any) -> Array:
+    """The row around which inputs vary: the one given, else the middle of the ranges."""
+    if at is not None:
+        return one_row(estimator, "at", at)
+    return np.array([sum(s.input_span(m)) / 2.0 for m in range(s.n_features)])
+
+
+@dataclass
+class ResponseCurveDisplay(Display):
+    """The output along one input, the others held, with the type-reduced set as a band.
+
+    Parameters
+    ----------
+    name, output : str
+    x : ndarray, shape (points,)
+    y_left, y_right, y : ndarray, shape (points,)
+    """
+
+    name: str
+    output: str
+    x: Array
+    y_left: Array
+    y_right: Array
+    y: Array
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FLSEstimator,
+        feature: int | str = 0,
+        *,
+        at: Any = None,
+        output: int | str = 0,
+        n_points: int = 200,
+        ax: Axes | None = None,
+    ) -> ResponseCurveDisplay:
+        """The response over the range of the training data, the other inputs as in ``at``, a row, or in mid-range."""
+        s = PlainSystem.of(estimator)
+        m, k = index_of(feature, s.feature_names, "feature"), index_of(output, s.output_names, "output")
+        rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points, axis=0)
+        rows[:, m] = np.linspace(*s.input_span(m), n_points)
+        ends = (column[:, k] for column in s.output(rows))
+        return cls(s.feature_names[m], s.output_names[k], rows[:, m], *ends).plot(ax)
+
+    def plot(self, ax: Axes | None = None, *, color: str = COLORS[0]) -> ResponseCurveDisplay:
+        ax = new_axes(ax, 5.0, 3.4)
+        if (self.y_left < self.y_right).any():
+            ax.fill_between(
+                self.x, self.y_left, self.y_right, color=color, alpha=0.25, linewidth=0, label="type-reduced set"
+            )
+        ax.plot(self.x, self.y, color=color, linewidth=1.5, label="crisp output")
+        ax.set(xlabel=label(self.name), ylabel=label(self.output))
+        ax.legend(frameon=False)
+        return self._finish(ax)
+
+
+@dataclass
+class ResponseSurfaceDisplay(Display):
+    """The output over two inputs, the others held.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The inputs along the horizontal and the vertical axis.
+    output : str
+    x, y : ndarray, shape (points,)
+        Values of the two inputs.
+    values : ndarray, shape (points of y, points of x)
+    """
+
+    names: tuple[str, str]
+    output: str
+    x: Array
+    y: Array
+    values: Array
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FLSEstimator,
+        features: tuple[int | str, int | str] = (0, 1),
+        *,
+        at: Any = None,
+        output: int | str = 0,
+        n_points: int = 60,
+        ax: Axes | None = None,
+    ) -> ResponseSurfaceDisplay:
+        """The response over the ranges of the training data, the other inputs as in ``at``, a row, or in mid-range."""
+        s = PlainSystem.of(estimator)
+        first, second = (index_of(feature, s.feature_names, "features") for feature in features)
+        k = index_of(output, s.output_names, "output")
+        x, y = (np.linspace(*s.input_span(m), n_points) for m in (first, second))
+        rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points**2, axis=0)
+        rows[:, first], rows[:, second] = np.tile(x, n_points), np.repeat(y, n_points)
+        values = s.output(rows).y[:, k].reshape(n_points, n_points)
+        return cls((s.feature_names[first], s.feature_names[second]), s.output_names[k], x, y, values).plot(ax)
+
+    def plot(self, ax: Axes | None = None, *, cmap: str = "viridis") -> ResponseSurfaceDisplay:
+        ax = new_axes(ax, 5.4, 4.0)
+        filled = ax.contourf(self.x, self.y, self.values, levels=24, cmap=cmap)
+        if np.ptp(self.values) > 0.0:
+            ax.contour(self.x, self.y, self.values, levels=8, colors="white", linewidths=0.5, alpha=0.6)
+        ax.figure.colorbar(filled, ax=ax, label=label(self.output))
+        ax.set(xlabel=label(self.names[0]), ylabel=label(self.names[1]))
+        return self._finish(ax)

@@ -1,0 +1,89 @@
+"""Contributions of the rules add up to the prediction and its ends, and so do the pushes of the inputs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from deepfls import FLSRegressor
+from deepfls.inspection import EXACT_INPUTS, Explanation
+from deepfls.inspection.plain import PlainOutput
+from inspection_cases import LABELS, NEW, SYSTEMS, X, classifier, regressor
+
+
+def assert_adds_up(explanation: Explanation) -> None:
+    """Sums equal what they explain to 1e-12 of the size of what is added."""
+    for name in PlainOutput._fields:
+        end = getattr(explanation.output, name)
+        added = getattr(explanation.contributions, name)
+        scale = np.maximum(np.abs(end), np.abs(added).sum(axis=0))
+        assert (np.abs(added.sum(axis=0) - end) <= 1e-12 * scale).all(), name
+        base, pushes = getattr(explanation.base, name), getattr(explanation.pushes, name)
+        scale = np.maximum(np.abs(end), np.abs(base) + np.abs(pushes).sum(axis=0))
+        assert (np.abs(base + pushes.sum(axis=0) - end) <= 1e-12 * scale).all(), name
+        np.testing.assert_allclose(getattr(explanation.weights, name).sum(axis=0), 1.0, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_explanation_adds_up_to_the_prediction(name: str) -> None:
+    model = regressor(name)
+    for row in (*X[:5], *NEW[:10]):
+        explanation = model.explain(row)
+        assert_adds_up(explanation)
+        np.testing.assert_allclose(explanation.y, model.predict(row[np.newaxis])[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["t1", "km", "bmm"])
+def test_explanation_of_a_classifier_adds_up_to_its_scores(name: str) -> None:
+    model = classifier(name)
+    for row in NEW[:5]:
+        explanation = model.explain(row)
+        assert_adds_up(explanation)
+        assert explanation.probabilities is not None
+        np.testing.assert_allclose(explanation.probabilities, model.predict_proba(row[np.newaxis])[0], rtol=1e-9)
+        assert set(explanation.output_names) == set(LABELS)
+
+
+def test_firing_is_that_of_the_estimator() -> None:
+    model = regressor("km")
+    explanation = model.explain(X[0])
+    firing = model.firing_strengths(X[:1])
+    np.testing.assert_allclose(explanation.lower, firing.lower[0], rtol=1e-8)
+    np.testing.assert_allclose(explanation.upper, firing.upper[0], rtol=1e-8)
+
+
+def test_switch_points_divide_the_rules_by_their_consequents() -> None:
+    model = regressor("km")
+    for row in NEW[:20]:
+        e = model.explain(row)
+        np.testing.assert_array_equal(e.left_upper, e.consequents <= e.output.y_left)
+        np.testing.assert_array_equal(e.right_upper, e.consequents >= e.output.y_right)
+
+
+def test_explanation_is_shown_with_its_sums() -> None:
+    explanation = regressor("km", 1).explain(X[0])
+    text = explanation.to_text(top=2)
+    assert "3 others" in text
+    assert text.count("sum") == 2
+    content = json.loads(json.dumps(explanation.to_dict()))
+    output = content["outputs"][0]
+    total = sum(rule["contributions"]["y"] for rule in output["rules"])
+    assert total == pytest.approx(output["y"], rel=1e-12)
+    assert output["base"]["y"] + sum(i["pushes"]["y"] for i in output["inputs"]) == pytest.approx(output["y"], rel=1e-12)
+
+
+def test_explanation_of_many_inputs_adds_up() -> None:
+    x = np.random.default_rng(0).normal(size=(80, EXACT_INPUTS + 2))
+    model = FLSRegressor(n_rules=4, epochs=3, random_state=0).fit(x, x[:, 0] * x[:, 1])
+    explanation = model.explain(x[0])
+    assert not explanation.exact_pushes
+    assert "random orders" in explanation.to_text()
+    assert_adds_up(explanation)
+
+
+def test_heavy_and_light_rules_still_add_up() -> None:
+    model = regressor("km")
+    far = X.mean(axis=0) + 40 * X.std(axis=0)
+    assert_adds_up(model.explain(far))
