@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 # Benchmarks without data or a network, each of less than a minute.
-BENCHMARKS := steps operations limit fkm prediction threads memory karnik_mendel c_accuracy robustness
+BENCHMARKS := steps limit fkm prediction threads memory karnik_mendel c_accuracy robustness
 
 .PHONY: demo test test-embedded bench lint format figures browser clean
 

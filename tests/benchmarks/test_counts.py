@@ -1,4 +1,4 @@
-"""Counted quantities: tensor operations, matrix products and bytes of a training step."""
+"""Counted quantities: matrix products and bytes of a training step."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import memory
-import operations
-from _timing import NAMES, StepTimes, Work, new_system, random_rows
+from _timing import NAMES, Work, new_system, random_rows
 from limit import N_FORMS, matrix_products
 
 KINDS = list(NAMES)
@@ -35,36 +34,6 @@ class CountedProducts(TorchDispatchMode):
 
     def multiply_adds(self) -> int:
         return sum(a * b * c * number for (a, b, c), number in self.shapes.items())
-
-
-@functools.cache
-def operations_of(kind: str) -> dict[str, float]:
-    return operations.operations_of_a_step(kind)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_operations_of_a_step_are_whole_numbers_without_marks_of_the_profiler(kind: str) -> None:
-    found = operations_of(kind)
-    assert all(count == round(count) > 0 for count in found.values())
-    assert not any(name.startswith("profiler") for name in found)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_small_step_issues_no_more_operations_than_its_target(kind: str) -> None:
-    assert sum(operations_of(kind).values()) <= operations.TARGETS[kind].limit, operations_of(kind)
-
-
-def test_operations_include_one_more_in_every_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = Counter(operations_of("t1"))
-    step = StepTimes.step
-
-    def with_one_more(progress: StepTimes, n_rows: int) -> None:
-        torch.zeros(3)
-        step(progress, n_rows)
-
-    monkeypatch.setattr(StepTimes, "step", with_one_more)
-    after = Counter(operations.operations_of_a_step("t1"))
-    assert sum((after - before).values()) == 1
 
 
 @pytest.mark.parametrize("kind", ["t1", "hs"])

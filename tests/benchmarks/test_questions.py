@@ -11,14 +11,13 @@ import _timing
 import fkm
 import limit
 import memory
-import operations
 import prediction
 import steps
 import threads
 from _report import Row
 from _timing import Effort, Work
 
-QUESTIONS = {module.__name__: module for module in (steps, operations, limit, fkm, prediction, threads, memory)}
+QUESTIONS = {module.__name__: module for module in (steps, limit, fkm, prediction, threads, memory)}
 TINY = Work(batch=8, n_features=3, n_rules=4)
 
 
@@ -123,13 +122,3 @@ def test_machine_with_one_core_has_a_row_that_says_so(monkeypatch: pytest.Monkey
     assert (first.value, first.holds) == (None, None)
     assert "one core" in first.work
     assert last.holds
-
-
-def test_operations_are_listed_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(operations, "operations_of_a_step", lambda kind: {"aten.mm.default": 3.0, f"aten.{kind}": 1.0})
-    rows = rows_of("operations")
-    assert [(row.work, row.value) for row in rows[3:6]] == [
-        ("IT2 hs, batch 64, M 13, P 15", 4.0),
-        ("IT2 hs, of these aten.mm.default", 3.0),
-        ("IT2 hs, of these aten.hs", 1.0),
-    ]
