@@ -14,7 +14,7 @@ from pyarrow import csv
 
 from deepfls import FLSRegressor, load
 
-FAST = ("--epochs", "3", "--rules", "4", "--seed", "0")
+FAST = ("--epochs", "3", "--n-rules", "4", "--random-state", "0")
 
 Run = Callable[..., Any]
 Refused = Callable[..., str]
@@ -100,11 +100,11 @@ def test_explain_quiet_is_quiet(run: Run, model: str) -> None:
 
 
 def test_explain_tells_what_is_wrong(refused: Refused, model: str) -> None:
-    assert refused("explain", model, "--row", "1", code=2) == "--row must come with DATA."
-    assert refused("explain", model, "--target", "y", code=2) == "--target must come with DATA."
+    assert refused("explain", model, "--row", "1", code=2) == "--row must be given with DATA."
+    assert refused("explain", model, "--target", "y", code=2) == "--target must be given with DATA."
     assert (
         refused("explain", model, "--format", "html", code=2)
-        == "--format must be one of text, table, markdown, got 'html'."
+        == "--format must be one of 'text', 'table', 'markdown', got 'html'."
     )
     message = "--row must be at most 40, the rows of 'plant.csv', got 41."
     assert refused("explain", model, "plant.csv", "--row", "41", code=2) == message
@@ -122,11 +122,11 @@ def test_report_writes_a_page(run: Run, model: str, folder: Path) -> None:
 
 def test_report_replaces_nothing_unasked(run: Run, refused: Refused, model: str, folder: Path) -> None:
     (folder / "m.html").write_text("mine")
-    message = "'m.html' is there already: replace it with --force, or give another --out."
+    message = "'m.html' already exists: replace it with --force, or give another --out."
     assert refused("report", model, code=2) == message
     assert (folder / "m.html").read_text() == "mine"
     run("report", model, "--force")
-    assert refused("report", model, "--target", "y", code=2) == "--target must come with DATA."
+    assert refused("report", model, "--target", "y", code=2) == "--target must be given with DATA."
     assert refused("report", model, "plant.csv", "--out", "plant.csv", "--force", code=2).startswith("--out must not be")
 
 

@@ -1,4 +1,4 @@
-"""``deepfls reproduce`` and ``deepfls demo``: small real runs through the door."""
+"""``deepfls reproduce``: small real runs through the door."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from deepfls import experiment, load
+from deepfls import experiment
 from deepfls.cli.app import app
 from deepfls.cli.reproduce import _ratios
 from deepfls.cli.sections import write_section
@@ -142,17 +142,3 @@ def test_sections_replace_their_own_text_only(tmp_path: Path) -> None:
     assert "By hand." in text
     assert "one" not in text
     assert text.index("three \\g<0>") < text.index("two")
-
-
-def test_demo_writes_models_and_pictures(tmp_path: Path) -> None:
-    pytest.importorskip("h5py", reason="the demo reads its data from the package pvlib, an extra")
-    done = CliRunner().invoke(app, ["demo", "--rows", "400", "--rules", "3", "--out", str(tmp_path / "demo")])
-    assert done.exit_code == 0, done.output
-    names = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert names == {
-        "intervals.png", "learning_curve.png", "map.png", "memberships.png", "predictions.png", "turbidity_it2.fls",
-        "turbidity_t1.fls",
-    }  # fmt: skip
-    assert load(tmp_path / "demo" / "turbidity_it2.fls").n_rules == 3
-    assert "gradient boosting" in done.stdout
-    assert "covered" in done.stdout

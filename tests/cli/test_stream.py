@@ -24,7 +24,7 @@ from stream_cases import assert_close, assert_same_bits, columns, write
 Run = Callable[..., Any]
 Refused = Callable[..., str]
 ROWS = "rows/*.parquet"
-FAST = ("--rules", "3", "--epochs", "3", "--batch-size", "50", "--seed", "0", "--feature", "a", "--feature", "b")
+FAST = ("--n-rules", "3", "--epochs", "3", "--batch-size", "50", "--random-state", "0", "--feature", "a", "--feature", "b")
 STREAM = ("train", ROWS, "--target", "y", "--stream", "--buffer-rows", "200", *FAST)
 
 
@@ -72,7 +72,21 @@ def test_train_measures_what_the_model_does(rows: Path, run: Run) -> None:
 
 def test_train_reads_a_csv_through_the_cache(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPFLS_CACHE", str(folder / "cache"))
-    run("train", "plant.csv", "--target", "y", "--feature", "x", "--stream", "--rules", "2", "--epochs", "2", "--seed", "0")
+    run(
+        "train",
+        "plant.csv",
+        "--target",
+        "y",
+        "--feature",
+        "x",
+        "--stream",
+        "--n-rules",
+        "2",
+        "--epochs",
+        "2",
+        "--random-state",
+        "0",
+    )
     (copy,) = (folder / "cache" / "parquet").glob("plant.csv-*.parquet")
     stamp = copy.stat().st_mtime_ns
     run("evaluate", "model.fls", "plant.csv", "--stream")
@@ -121,11 +135,11 @@ def test_train_goes_on_after_it_was_stopped(rows: Path, run: Run, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (("--one-hot",), "--one-hot must come without --stream: encode text columns before.", 2),
-        (("--nulls", "keep"), "--nulls must be one of error, drop, got 'keep'.", 2),
+        (("--one-hot",), "--one-hot must be given without --stream: encode text columns before.", 2),
+        (("--nulls", "keep"), "--nulls must be one of 'error', 'drop', got 'keep'.", 2),
         (("--buffer-rows", "0"), "--buffer-rows must be at least 1, got 0.", 2),
-        (("--resume",), "--resume must come with --checkpoint-dir, got it without.", 2),
-        (("--checkpoint-every", "3"), "--checkpoint-every must come with --checkpoint-dir, got it without.", 2),
+        (("--resume",), "--resume must be given with --checkpoint-dir.", 2),
+        (("--checkpoint-every", "3"), "--checkpoint-every must be given with --checkpoint-dir.", 2),
         (
             ("--checkpoint-dir", "run", "--checkpoint-every", "never"),
             "--checkpoint-every must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got 'never'.",
@@ -143,9 +157,7 @@ def test_train_refuses(rows: Path, refused: Refused, arguments: tuple[str, ...],
 @pytest.mark.parametrize("name", ["--nulls=drop", "--buffer-rows=9", "--checkpoint-dir=run", "--resume"])
 def test_train_refuses_what_only_a_stream_has(folder: Path, refused: Refused, name: str) -> None:
     flag = name.split("=")[0]
-    assert (
-        refused("train", "plant.csv", "--target", "y", name, code=2) == f"{flag} must come with --stream, got it without."
-    )
+    assert refused("train", "plant.csv", "--target", "y", name, code=2) == f"{flag} must be given with --stream."
 
 
 def test_train_tells_a_null_with_its_file_and_row_group(folder: Path, refused: Refused) -> None:
@@ -201,7 +213,7 @@ def test_predict_goes_on_with_parts_that_are_missing(rows: Path, model: str, run
         (Path("p") / gone).unlink()
     (Path("p") / ".part-000004.parquet.tmp").write_bytes(b"half")
     result = run("predict", model, ROWS, "--out", "p", "--resume")
-    assert result.stdout == "Wrote 600 predictions to 5 parts, 3 of them there already in p\n"
+    assert result.stdout == "Wrote 600 predictions to 5 parts (3 existed) in p\n"
     assert parquet.read_table("p").equals(whole)
     assert not list(Path("p").glob(".part*"))
     kept = Path("p") / "part-000000.parquet"
@@ -240,10 +252,10 @@ def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--resume",), "--resume must come with a folder as --out, got '-'."),
-        (("--nulls", "drop", "--out", "p.csv"), "--nulls must come with a folder as --out, got 'p.csv'."),
+        (("--resume",), "--resume must be used with a folder as --out, got '-'."),
+        (("--nulls", "drop", "--out", "p.csv"), "--nulls must be used with a folder as --out, got 'p.csv'."),
         (("--out", "no/p"), "--out must be in a folder that exists, got 'no/p'."),
-        (("--out", "p", "--nulls", "no"), "--nulls must be one of error, drop, got 'no'."),
+        (("--out", "p", "--nulls", "no"), "--nulls must be one of 'error', 'drop', got 'no'."),
     ],
 )
 def test_predict_refuses(rows: Path, model: str, refused: Refused, arguments: tuple[str, ...], message: str) -> None:

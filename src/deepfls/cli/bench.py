@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls.cli import settings as s
-from deepfls.cli.output import Output, print_error
+import typer
+
+from deepfls.cli import options as s
+from deepfls.cli.output import CommandOutput as Output
+from deepfls.cli.output import UsageError, print_error
 
 if TYPE_CHECKING:
     from deepfls.bench.questions import Question
@@ -19,22 +22,27 @@ _HEAD = ["work", "value", "unit", "target", "holds"]
 _QUICK = "Quick: fewer sizes and short windows, a look and no result."
 
 
+def option(flag: str, text: str, panel: str, **more: Any) -> Any:
+    """An option whose default is not shown."""
+    return typer.Option(flag, help=text, rich_help_panel=panel, show_default=False, **more)
+
+
 def bench(
-    quick: Annotated[bool, s.option("--quick", "Fewer sizes, short windows: about a minute.", MEASURE, metavar="")] = False,
+    quick: Annotated[bool, option("--quick", "Fewer sizes, short windows: about a minute.", MEASURE, metavar="")] = False,
     only: Annotated[
         str | None,
-        s.option("--only", "Questions, separated by commas; docs/speed.md lists them.", MEASURE, metavar="NAMES"),
+        option("--only", "Questions, separated by commas; docs/speed.md lists them.", MEASURE, metavar="NAMES"),
     ] = None,
     peers: Annotated[
         bool,
-        s.option("--peers", "Compare with other packages too, in an environment made for them.", MEASURE, metavar=""),
+        option("--peers", "Compare with other packages too, in an environment made for them.", MEASURE, metavar=""),
     ] = False,
-    json_file: Annotated[Path | None, s.option("--json", "Write a list of rows.", s.OUTPUT, metavar="FILE")] = None,
+    json_file: Annotated[Path | None, option("--json", "Write a list of rows.", s.OUTPUT, metavar="FILE")] = None,
     markdown: Annotated[
-        Path | None, s.option("--markdown", "Write the tables into a section of this file.", s.OUTPUT, metavar="FILE")
+        Path | None, option("--markdown", "Write the tables into a section of this file.", s.OUTPUT, metavar="FILE")
     ] = None,
-    quiet: s.Quiet = False,
-    debug: s.Debug = False,
+    quiet: bool = False,
+    debug: bool = False,
 ) -> None:
     """Measure speed and memory on this machine, each number beside its target.
 
@@ -43,7 +51,7 @@ def bench(
     from deepfls.bench.questions import DEFAULT, QUESTIONS
 
     output = Output(quiet=quiet, json=False)
-    names = s.chosen("--only", only, tuple(QUESTIONS)) if only is not None else list(DEFAULT)
+    names = chosen("--only", only, tuple(QUESTIONS)) if only is not None else list(DEFAULT)
     if peers and "peers" not in names:
         names.append("peers")
     for path in (json_file, markdown):
@@ -155,3 +163,13 @@ def _write_markdown(path: Path, rows: list[Row], quick: bool, command: str) -> N
         if cells:
             parts.append(f"**{question.title}** (`{name}`). {question.method}\n\n{markdown_table(_HEAD, cells)}")
     write_section(path, "speed", "\n\n".join([*parts, hardware()]))
+
+
+def chosen(option: str, text: str, known: Sequence[str]) -> list[str]:
+    """Names separated by commas, each one of ``known``, none twice."""
+    from deepfls._checks import check_option
+
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise UsageError(f"{option} must name at least one of {', '.join(known)}.")
+    return list(dict.fromkeys(check_option(option, name, known) for name in names))

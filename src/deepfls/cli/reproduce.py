@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls.cli import settings as s
-from deepfls.cli.errors import UsageError
-from deepfls.cli.output import Output, print_error
+from deepfls.cli import options as s
+from deepfls.cli.bench import chosen, option
+from deepfls.cli.output import CommandOutput as Output
+from deepfls.cli.output import UsageError, print_error
 
 if TYPE_CHECKING:
     from deepfls.data.datasets import Dataset
@@ -24,23 +25,23 @@ Row = dict[str, Any]
 
 def reproduce(
     data_dir: Annotated[
-        Path | None, s.option("--data-dir", "Folder with ccpp.csv, boston.csv and enb.csv.", s.DATA, metavar="DIR")
+        Path | None, option("--data-dir", "Folder with ccpp.csv, boston.csv and enb.csv.", s.DATA, metavar="DIR")
     ] = None,
-    sets: Annotated[str, s.option("--sets", "Data sets, separated by commas.", s.DATA)] = "ccpp,boston,enb",
-    rules: Annotated[str, s.option("--rules", "Numbers of rules, separated by commas.", s.DATA)] = "5,10,15",
-    systems: Annotated[str, s.option("--systems", "Systems, separated by commas.", s.DATA)] = "t1,it2-km,it2-fkm,it2",
-    seeds: Annotated[int, s.option("--seeds", "Splits and starting values: mean errors, median times.", s.DATA, min=1)] = 1,
-    epochs: Annotated[int, s.option("--epochs", "Epochs of each run; the paper's 100.", s.DATA, min=1)] = 100,
-    full: Annotated[bool, s.option("--full", "Run the classic algorithm to its end too.", s.DATA)] = False,
+    sets: Annotated[str, option("--sets", "Data sets, separated by commas.", s.DATA)] = "ccpp,boston,enb",
+    rules: Annotated[str, option("--rules", "Numbers of rules, separated by commas.", s.DATA)] = "5,10,15",
+    systems: Annotated[str, option("--systems", "Systems, separated by commas.", s.DATA)] = "t1,it2-km,it2-fkm,it2",
+    seeds: Annotated[int, option("--seeds", "Splits and starting values: mean errors, median times.", s.DATA, min=1)] = 1,
+    epochs: Annotated[int, option("--epochs", "Epochs of each run; the paper's 100.", s.DATA, min=1)] = 100,
+    full: Annotated[bool, option("--full", "Run the classic algorithm to its end too.", s.DATA)] = False,
     json_file: Annotated[
         Path | None,
-        s.option("--json", "Write a list of rows; cells it already has are not run again.", s.DATA, metavar="FILE"),
+        option("--json", "Write a list of rows; cells it already has are not run again.", s.DATA, metavar="FILE"),
     ] = None,
     markdown: Annotated[
-        Path | None, s.option("--markdown", "Write the table into a section of this file.", s.DATA, metavar="FILE")
+        Path | None, option("--markdown", "Write the table into a section of this file.", s.DATA, metavar="FILE")
     ] = None,
-    quiet: s.Quiet = False,
-    debug: s.Debug = False,
+    quiet: bool = False,
+    debug: bool = False,
 ) -> None:
     """Reproduce the table of Köklü, Güven and Kumbasar (2024): training time and test error, theirs beside ours.
 
@@ -50,8 +51,8 @@ def reproduce(
     from deepfls.functional.karnik_mendel import MAX_ENUMERATED_RULES
 
     output = Output(quiet=quiet, json=False)
-    chosen_sets = s.chosen("--sets", sets, experiment.SETS)
-    chosen_systems = s.chosen("--systems", systems, experiment.SYSTEMS)
+    chosen_sets = chosen("--sets", sets, experiment.SETS)
+    chosen_systems = chosen("--systems", systems, experiment.SYSTEMS)
     chosen_rules = _numbers("--rules", rules)
     kept = _kept_rows(json_file)
     cells = [(d, p, y) for d in chosen_sets for p in chosen_rules for y in chosen_systems]
