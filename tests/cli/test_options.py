@@ -71,7 +71,14 @@ def test_type_of_an_option_is_that_of_the_constructor(name: str, types: tuple[ty
 
 SOURCE = """
 class Shared:
-    def __init__(self, *, n_rules: int = 10, smoothness: float | str = "auto", robust: bool = False) -> None: ...
+    def __init__(
+        self,
+        *,
+        n_rules: int = 10,
+        smoothness: float | Literal["auto"] = "auto",
+        robust: bool = False,
+        on_epoch: Callable[[float], None] | None = None,
+    ) -> None: ...
 
 class FLSRegressor(Mixin, Shared): ...
 

@@ -63,7 +63,7 @@ def _run(
     with output.working("exporting"):
         model = open_model(path)
         if "data" in given:
-            given["X"] = model.read(given.pop("data")).x
+            given["X"] = model.inputs(model.table(given.pop("data")))
         if target == "c":
             given |= {"force": force, "margin": _margin(given.get("margin", "auto"))}
         with _errors_of_export():

@@ -49,6 +49,10 @@ class Model:
         n_targets = 1 if self.classes is not None else self.estimator.system_.n_outputs
         return ["y"] if n_targets == 1 else [f"y{place}" for place in range(1, n_targets + 1)]
 
+    def table(self, source: str) -> DataTable:
+        """Read a table into memory."""
+        return read_table(source, text_columns=self.layout.text_columns)
+
     def inputs(self, data: DataTable) -> Any:
         """The rows of a table as the estimator takes them."""
         layout = self.layout
@@ -72,8 +76,8 @@ class Model:
         return targets(data, self.layout, classes=self.classes is not None)
 
     def read(self, source: str, *, need_targets: bool = False) -> TableRows:
-        """Read a table into memory. True values are used if the table has them, and required with ``need_targets``."""
-        table = read_table(source, text_columns=self.layout.text_columns)
+        """A table, its inputs, and the true values if the table has them; ``need_targets`` requires them."""
+        table = self.table(source)
         names = self.layout.targets
         if not names:
             known = tuple(getattr(self.estimator, "target_names_", ()))

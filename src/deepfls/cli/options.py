@@ -129,23 +129,23 @@ _TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 
 @dataclass(frozen=True)
 class Setting:
-    """A parameter of the constructor as an option; ``words`` are those of its annotation, such as int and str."""
+    """A parameter of the constructor as an option; ``members`` are those of its annotation, such as int, str and None."""
 
     name: str
-    words: frozenset[str]
+    members: tuple[str, ...]
 
     @property
     def types(self) -> tuple[type, ...]:
-        """Types of the values; text beside a number or a flag is "auto"."""
-        if self.words & {"Mapping", "Sequence"}:
+        """Types of the values of the option; text beside a number or a flag is "auto"."""
+        if {"Mapping", "Sequence"} & set(self.members):
             return (list,)
-        return tuple(kind for word, kind in _TYPES.items() if word in self.words) or (str,)
+        return tuple(kind for name, kind in _TYPES.items() if name in self.members) or (str,)
 
     @property
     def annotation(self) -> Any:
         """The option as an annotated type for typer. :class:`SettingsCommand` adds its help."""
         kind, more = self.types[0], {}
-        if "Mapping" in self.words:
+        if "Mapping" in self.members:
             more = {"metavar": "NAME=VALUE"}
         elif self.types in ((int, str), (float, str)):
             more = {"metavar": f"{_METAVARS[kind]}|auto"}
@@ -155,10 +155,10 @@ class Setting:
     def value(self, given: Any) -> Any:
         """The argument of the constructor for the value of an option."""
         kind = self.types[0]
-        if "Mapping" in self.words:
+        if "Mapping" in self.members:
             return dict(self._pair(text) for text in given)
         if kind is str:
-            return None if given == "none" and "None" in self.words else given
+            return None if given == "none" and "None" in self.members else given
         if not isinstance(given, str) or given == "auto":
             return given
         try:
@@ -180,17 +180,22 @@ class Setting:
 @functools.cache
 def settings_of(estimator: str) -> Mapping[str, Setting]:
     """The settings of an estimator in the order of its constructor, read from the source of deepfls.estimators."""
-    classes = {}
-    for file in sorted(_SOURCES.glob("*.py")):
-        body = ast.parse(file.read_text(encoding="utf-8")).body
-        classes.update({node.name: node for node in body if isinstance(node, ast.ClassDef)})
+    classes = _classes(_SOURCES)
     constructor = _constructor(classes[estimator], classes)
     assert constructor is not None
-    annotations = {
-        argument.arg: ast.unparse(argument.annotation or ast.Name("str")) for argument in constructor.args.kwonlyargs
+    members = {argument.arg: _members(argument.annotation) for argument in constructor.args.kwonlyargs}
+    return {
+        name: Setting(name, tuple(found))
+        for name, found in members.items()
+        if name not in _NOT_OPTIONS and not set(found) <= {"Callable", "type", "None"}  # which no text can give
     }
-    words = {name: frozenset(re.findall(r"\w+", text.replace("Literal", "str"))) for name, text in annotations.items()}
-    return {name: Setting(name, found) for name, found in words.items() if name not in _NOT_OPTIONS}
+
+
+@functools.cache
+def _classes(folder: Path) -> dict[str, ast.ClassDef]:
+    """The classes of the files of a folder."""
+    nodes = (node for file in sorted(folder.glob("*.py")) for node in ast.parse(file.read_text(encoding="utf-8")).body)
+    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
 
 
 def _constructor(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> ast.FunctionDef | None:
@@ -200,6 +205,14 @@ def _constructor(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> ast
             return item
     bases = [classes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in classes]
     return next(filter(None, (_constructor(base, classes) for base in bases)), None)
+
+
+def _members(annotation: ast.expr | None) -> list[str]:
+    """The members of a union without what stands in brackets: int and str of ``int | str``."""
+    if isinstance(annotation, ast.BinOp):
+        return _members(annotation.left) + _members(annotation.right)
+    plain = annotation.value if isinstance(annotation, ast.Subscript) else annotation
+    return ["str" if plain is None else ast.unparse(plain).replace("Literal", "str")]
 
 
 def all_settings() -> dict[str, Setting]:

@@ -219,21 +219,13 @@ def _plain(value: Any) -> Any:
 class OneLineGroup(TyperGroup):
     """A group of commands whose errors are one line on standard error."""
 
-    def main(
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = None,
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> Any:
         """Run a command and leave the process with its exit code."""
         args = sys.argv[1:] if args is None else list(args)
         # Read here, because the option parser itself may fail.
         debug = "--debug" in args
         try:
-            code = super().main(args, prog_name or "deepfls", complete_var, False, windows_expand_args, **extra)
+            code = super().main(args, prog_name or "deepfls", **{**extra, "standalone_mode": False})
         except BrokenPipeError:
             # The reader of the pipe, such as `head`, has closed it. Python flushes standard output at exit: to nowhere.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -66,7 +66,7 @@ def _write_file(
 ) -> None:
     """Write predictions for a table in memory to a file, or as CSV to standard output."""
     from deepfls.cli.opening import check_output, open_model
-    from deepfls.data.tables import find_files, read_table
+    from deepfls.data.tables import find_files
 
     files = find_files(source)
     if out is not None:
@@ -75,7 +75,7 @@ def _write_file(
         check_output(out, force=force, inputs=[path, source])
     with output.working("predicting"):
         model = open_model(path)
-        predictions = predicted(model, read_table(source, text_columns=model.layout.text_columns))
+        predictions = predicted(model, model.table(source))
     if out is None:
         sys.stdout.flush()
         content = csv_bytes(predictions)
