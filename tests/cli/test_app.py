@@ -17,7 +17,7 @@ from pyarrow import csv
 
 import deepfls
 from deepfls import load
-from deepfls.cli.output import aligned, counted, printable
+from deepfls.cli.output import printable
 
 FAST = ("--epochs", "2", "--n-rules", "2", "--random-state", "0")
 COMMANDS = ("train", "predict", "evaluate", "explain", "simplify", "report", "export", "import", "demo")
@@ -224,27 +224,3 @@ def test_hostile_classes_pass_through_everything(run: Run, folder: Path) -> None
     run("predict", "m.fls", "t.csv", "--out", "p.csv")
     names = csv.read_csv("p.csv", parse_options=csv.ParseOptions(newlines_in_values=True)).schema.names
     assert sorted(names) == sorted(["y", *(f"y={name}" for name in classes)])
-
-
-@pytest.mark.parametrize(
-    ("values", "texts"),
-    [
-        ([3.14159, 123.456], ["3.142", "123.456"]),
-        ([12345.678, 98765.4321], ["12,346", "98,765"]),
-        ([0.01234], ["0.01234"]),
-        ([0.0, 1.5], ["0.000", "1.500"]),
-        ([-0.5], ["-0.5000"]),
-        ([1e-9, 1.0], ["1e-09", "1"]),
-        ([1e12], ["1e+12"]),
-        ([float("nan"), 2.0], ["nan", "2.000"]),
-        ([0.0], ["0"]),
-    ],
-    ids=str,
-)
-def test_numbers_of_a_column_align(values: list[float], texts: list[str]) -> None:
-    assert aligned(values) == texts
-
-
-@pytest.mark.parametrize(("number", "text"), [(0, "0 rows"), (1, "1 row"), (2, "2 rows"), (12_000, "12,000 rows")])
-def test_counts_have_the_right_plural(number: int, text: str) -> None:
-    assert counted(number, "row") == text

