@@ -19,7 +19,7 @@ _MAP_STEP = 6
 _JULY = 6
 _COVERAGE = 0.9
 _DECIMALS = {"rows": 0, "seconds": 1, "rows/s": 0, "RMSE": 4, "covered": 4, "width": 3}
-# Rows in the plot of the intervals: more could not be told apart.
+# Rows in the plot of the intervals: more points would overlap.
 _BAND_ROWS = 300
 _FILES = (
     "turbidity_t1.fls",
