@@ -11,7 +11,7 @@ import pytest
 
 Run = Callable[..., Any]
 Refused = Callable[..., str]
-FAST = ("--epochs", "1", "--rules", "2", "--seed", "0")
+FAST = ("--epochs", "1", "--n-rules", "2", "--random-state", "0")
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_export_tells_what_is_wrong(refused: Refused, folder: Path) -> None:
     message = refused("export", "it2.fls", "--out", "p.fll", code=1)
     assert message.startswith("FLL cannot express this system: FuzzyLite has no Interval Type-2 sets; ")
     (folder / "p.h").write_text("mine")
-    message = "'p.h' is there already: replace it with --force, or give another --out."
+    message = "'p.h' already exists: replace it with --force, or give another --out."
     assert refused("export", "t1.fls", "--out", "p.h", code=2) == message
     assert (folder / "p.h").read_text() == "mine"
 

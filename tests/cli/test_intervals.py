@@ -13,7 +13,7 @@ from pyarrow import csv
 
 from deepfls import load, metrics
 
-FAST = ("--epochs", "2", "--rules", "2", "--seed", "0", "--out", "m.fls")
+FAST = ("--epochs", "2", "--n-rules", "2", "--random-state", "0", "--out", "m.fls")
 Run = Callable[..., Any]
 Refused = Callable[..., str]
 

@@ -14,7 +14,7 @@ from pyarrow import csv, parquet
 
 from deepfls import FLSClassifier, FLSRegressor, load
 
-FAST = ("--epochs", "2", "--rules", "2", "--seed", "0")
+FAST = ("--epochs", "2", "--n-rules", "2", "--random-state", "0")
 
 Run = Callable[..., Any]
 Refused = Callable[..., str]
@@ -141,11 +141,11 @@ def test_predict_takes_a_model_trained_in_python(run: Run, folder: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--json",), "--json must come with --out, because predictions would fill standard output."),
+        (("--json",), "--json must be given with --out, because predictions would fill standard output."),
         (("--out", "p.txt"), "--out must end in .csv, .parquet, .pq, got 'p.txt'."),
         (("--out", "no/p.csv"), "--out must be in a folder that exists, got 'no/p.csv'."),
         (("--out", "plant.csv", "--force"), "--out must not be a file that is read, got 'plant.csv'."),
-        (("--out", "there.csv"), "'there.csv' is there already: replace it with --force, or give another --out."),
+        (("--out", "there.csv"), "'there.csv' already exists: replace it with --force, or give another --out."),
     ],
     ids=" ".join,
 )

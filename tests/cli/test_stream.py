@@ -24,7 +24,7 @@ from stream_cases import assert_close, assert_same_bits, columns, write
 Run = Callable[..., Any]
 Refused = Callable[..., str]
 ROWS = "rows/*.parquet"
-FAST = ("--rules", "3", "--epochs", "3", "--batch-size", "50", "--seed", "0", "--feature", "a", "--feature", "b")
+FAST = ("--n-rules", "3", "--epochs", "3", "--batch-size", "50", "--random-state", "0", "--feature", "a", "--feature", "b")
 STREAM = ("train", ROWS, "--target", "y", "--stream", "--buffer-rows", "200", *FAST)
 
 
@@ -60,6 +60,15 @@ def test_train_prints_what_training_from_memory_prints(rows: Path, run: Run) -> 
     assert lines[-1].startswith("Saved model.fls: it2, 3 rules, 3 epochs, ")
 
 
+def test_train_gives_the_json_of_training_from_memory(rows: Path, run: Run) -> None:
+    flags = ("--stream", "--buffer-rows", "200")
+    streamed = json.loads(run(*STREAM, "--json", "--out", "a.fls").stdout)
+    whole = json.loads(run(*(word for word in STREAM if word not in flags), "--json", "--out", "b.fls").stdout)
+    assert list(streamed) == list(whole)
+    for name in ("command", "data", "task", "targets", "inputs", "rows", "processes", "settings", "epochs", "stopped_by"):
+        assert streamed[name] == whole[name]
+
+
 def test_train_measures_what_the_model_does(rows: Path, run: Run) -> None:
     result = json.loads(run(*STREAM, "--json", "--out", "m.fls").stdout)
     data = columns()
@@ -72,7 +81,21 @@ def test_train_measures_what_the_model_does(rows: Path, run: Run) -> None:
 
 def test_train_reads_a_csv_through_the_cache(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DEEPFLS_CACHE", str(folder / "cache"))
-    run("train", "plant.csv", "--target", "y", "--feature", "x", "--stream", "--rules", "2", "--epochs", "2", "--seed", "0")
+    run(
+        "train",
+        "plant.csv",
+        "--target",
+        "y",
+        "--feature",
+        "x",
+        "--stream",
+        "--n-rules",
+        "2",
+        "--epochs",
+        "2",
+        "--random-state",
+        "0",
+    )
     (copy,) = (folder / "cache" / "parquet").glob("plant.csv-*.parquet")
     stamp = copy.stat().st_mtime_ns
     run("evaluate", "model.fls", "plant.csv", "--stream")
@@ -94,25 +117,19 @@ def test_train_tells_how_many_rows_it_dropped(folder: Path, run: Run) -> None:
     assert run(*STREAM, "--nulls", "drop").stderr == "Warning: 7 rows with a missing value were left out.\n"
 
 
-def test_train_goes_on_after_it_was_stopped(rows: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepfls.training import loop
+def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = ParquetSource.read
 
-    step, calls = loop._step, 0
-
-    def stopping(*arguments: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == 17:
+    def stopping(self: ParquetSource, *arguments: Any, **options: Any) -> Any:
+        if not Path("stopped").exists() and list(Path("run").glob("step-*")):
+            Path("stopped").touch()
             raise OSError("pulled the plug")
-        return step(*arguments)
+        return read(self, *arguments, **options)
 
-    monkeypatch.setattr(loop, "_step", stopping)
+    monkeypatch.setattr(ParquetSource, "read", stopping)
     keep = ("--checkpoint-dir", "run", "--checkpoint-every", "4", "--resume", "--out", "m.fls")
     assert run(*STREAM, *keep, code=1).stderr == "Error: pulled the plug\n"
-    assert sorted(file.name for file in Path("run").glob("step-*")) == [
-        "step-000000000012.safetensors",
-        "step-000000000016.safetensors",
-    ]
+    assert not Path("m.fls").exists()
     run(*STREAM, *keep)
     assert_same_bits(load("m.fls"), fitted())
     run(*STREAM, *keep)  # finished: the same model again, at once
@@ -121,14 +138,24 @@ def test_train_goes_on_after_it_was_stopped(rows: Path, run: Run, monkeypatch: p
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (("--one-hot",), "--one-hot must come without --stream: encode text columns before.", 2),
-        (("--nulls", "keep"), "--nulls must be one of error, drop, got 'keep'.", 2),
+        (("--one-hot",), "--one-hot must be given without --stream: encode text columns before.", 2),
+        (("--nulls", "keep"), "--nulls must be one of 'error', 'drop', got 'keep'.", 2),
         (("--buffer-rows", "0"), "--buffer-rows must be at least 1, got 0.", 2),
-        (("--resume",), "--resume must come with --checkpoint-dir, got it without.", 2),
-        (("--checkpoint-every", "3"), "--checkpoint-every must come with --checkpoint-dir, got it without.", 2),
+        (("--resume",), "--resume must be given with --checkpoint-dir.", 2),
+        (("--checkpoint-every", "3"), "--checkpoint-every must be given with --checkpoint-dir.", 2),
         (
             ("--checkpoint-dir", "run", "--checkpoint-every", "never"),
             "--checkpoint-every must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got 'never'.",
+            2,
+        ),
+        (
+            ("--target", "label", "--interval-weight", "2"),
+            "Several targets must all hold numbers, got text in one.",
+            1,
+        ),
+        (
+            ("--task", "classification", "--interval-weight", "2"),
+            "--interval-weight must be given for numbers only, got a target of classes.",
             2,
         ),
         (("--kind", "it3"), "--kind must be one of 't1', 'it2', got 'it3'. Did you mean 'it2'?", 2),
@@ -143,9 +170,7 @@ def test_train_refuses(rows: Path, refused: Refused, arguments: tuple[str, ...],
 @pytest.mark.parametrize("name", ["--nulls=drop", "--buffer-rows=9", "--checkpoint-dir=run", "--resume"])
 def test_train_refuses_what_only_a_stream_has(folder: Path, refused: Refused, name: str) -> None:
     flag = name.split("=")[0]
-    assert (
-        refused("train", "plant.csv", "--target", "y", name, code=2) == f"{flag} must come with --stream, got it without."
-    )
+    assert refused("train", "plant.csv", "--target", "y", name, code=2) == f"{flag} must be given with --stream."
 
 
 def test_train_tells_a_null_with_its_file_and_row_group(folder: Path, refused: Refused) -> None:
@@ -201,7 +226,7 @@ def test_predict_goes_on_with_parts_that_are_missing(rows: Path, model: str, run
         (Path("p") / gone).unlink()
     (Path("p") / ".part-000004.parquet.tmp").write_bytes(b"half")
     result = run("predict", model, ROWS, "--out", "p", "--resume")
-    assert result.stdout == "Wrote 600 predictions to 5 parts, 3 of them there already in p\n"
+    assert result.stdout == "Wrote 600 predictions to 5 parts (3 existed) in p\n"
     assert parquet.read_table("p").equals(whole)
     assert not list(Path("p").glob(".part*"))
     kept = Path("p") / "part-000000.parquet"
@@ -240,10 +265,10 @@ def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--resume",), "--resume must come with a folder as --out, got '-'."),
-        (("--nulls", "drop", "--out", "p.csv"), "--nulls must come with a folder as --out, got 'p.csv'."),
+        (("--resume",), "--resume must be used with a folder as --out, got '-'."),
+        (("--nulls", "drop", "--out", "p.csv"), "--nulls must be used with a folder as --out, got 'p.csv'."),
         (("--out", "no/p"), "--out must be in a folder that exists, got 'no/p'."),
-        (("--out", "p", "--nulls", "no"), "--nulls must be one of error, drop, got 'no'."),
+        (("--out", "p", "--nulls", "no"), "--nulls must be one of 'error', 'drop', got 'no'."),
     ],
 )
 def test_predict_refuses(rows: Path, model: str, refused: Refused, arguments: tuple[str, ...], message: str) -> None:
@@ -272,20 +297,18 @@ def torchrun(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 
 
 def test_torchrun_trains_speaks_once_and_survives_the_kill_of_a_worker(rows: Path, folder: Path) -> None:
-    # The worker of rank 1 kills itself at its 17th step, the first time.
+    # The worker of rank 1 kills itself when it reads rows after the first checkpoint.
     (folder / "deadly.py").write_text(
         "import os, signal\n"
         "from pathlib import Path\n"
-        "from deepfls.training import loop\n"
-        "step, calls = loop._step, 0\n"
-        "def deadly(*arguments):\n"
-        "    global calls\n"
-        "    calls += 1\n"
-        "    if calls == 17 and os.environ['RANK'] == '1' and not Path('killed').exists():\n"
+        "from deepfls.data.sources import ParquetSource\n"
+        "read = ParquetSource.read\n"
+        "def deadly(*arguments, **options):\n"
+        "    if os.environ['RANK'] == '1' and not Path('killed').exists() and list(Path('run').glob('step-*')):\n"
         "        Path('killed').touch()\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return step(*arguments)\n"
-        "loop._step = deadly\n"
+        "    return read(*arguments, **options)\n"
+        "ParquetSource.read = deadly\n"
         "from deepfls.cli.app import main\n"
         "main()\n"
     )

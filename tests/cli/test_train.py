@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
+from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.model_selection import train_test_split
 
-from deepfls import FLSClassifier, FLSRegressor, load, metrics
-from deepfls.training.state import Run as TrainingRun
+from deepfls import FLSClassifier, FLSRegressor, load
 
-FAST = ("--epochs", "3", "--rules", "2", "--seed", "0")
+FAST = ("--epochs", "3", "--n-rules", "2", "--random-state", "0")
 SAME = {"epochs": 3, "n_rules": 2, "random_state": 0}
 
 Run = Callable[..., Any]
@@ -44,7 +45,7 @@ def test_train_prints_a_table_and_says_what_it_measured(run: Run) -> None:
     assert lines[0] == "Training on plant.csv: 40 rows, 1 input, target y"
     assert lines[2].split() == ["target", "rows", "RMSE", "MAE", "R²"]
     assert lines[4].split()[:2] == ["y", "train"]
-    assert lines[6] == "Measured on the rows it was trained on; --test-fraction 0.2 would hold rows out."
+    assert lines[6] == "Measured on the training rows; --test-fraction 0.2 would hold rows out."
     assert lines[7].startswith("Saved m.fls: it2, 2 rules, 3 epochs, ")
     assert len(lines) == 8
 
@@ -124,9 +125,31 @@ def test_train_holds_rows_out(run: Run) -> None:
     assert first["scores"] == second["scores"]
 
 
+def test_train_holds_out_what_scikit_learn_holds_out(run: Run) -> None:
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--test-fraction", "0.25")
+    content = json.loads(run(*arguments, "--out", "m.fls", "--json").stdout)
+    x, y = target("x"), target("y")
+    trained, tested = train_test_split(np.arange(40), test_size=0.25, random_state=0)
+    expected = FLSRegressor(**SAME).fit(pa.table({"x": np.sort(x[trained])}), np.sort(y[trained]))
+    assert np.array_equal(load("m.fls").predict(columns("x")), expected.predict(columns("x")))
+    predicted = expected.predict(pa.table({"x": x[tested]}))
+    assert content["scores"]["test"]["y"]["rmse"] == pytest.approx(root_mean_squared_error(y[tested], predicted))
+
+
 def test_train_holds_rows_of_every_class_out(run: Run) -> None:
     arguments = ("train", "plant.csv", "--target", "label", "--feature", "x", *FAST, "--json")
-    assert json.loads(run(*arguments, "--test-fraction", "0.99").stdout)["rows"] == {"train": 2, "test": 38}
+    content = json.loads(run(*arguments, "--test-fraction", "0.95").stdout)
+    assert content["rows"] == {"train": 2, "test": 38}
+    assert content["classes"] == ["down", "up"]
+
+
+def test_train_keeps_a_class_of_one_row_for_training(run: Run, folder: Path) -> None:
+    text = (folder / "plant.csv").read_text()
+    (folder / "rare.csv").write_text(text + "4.0,red,1,16,-40,side,true\n")
+    arguments = ("train", "rare.csv", "--target", "label", "--feature", "x", *FAST, "--json")
+    content = json.loads(run(*arguments, "--test-fraction", "0.5").stdout)
+    assert content["classes"] == ["down", "side", "up"]
+    assert content["rows"] == {"train": 21, "test": 20}
 
 
 def test_train_json_is_the_only_output(run: Run) -> None:
@@ -134,15 +157,13 @@ def test_train_json_is_the_only_output(run: Run) -> None:
     assert result.stderr == ""
     content = json.loads(result.stdout)
     predicted = load("m.fls").predict(columns("x"))
-    assert content["scores"] == {
-        "train": {
-            "y": {
-                "rmse": metrics.rmse(target("y"), predicted),
-                "mae": metrics.mae(target("y"), predicted),
-                "r2": metrics.r2(target("y"), predicted),
-            }
-        }
+    measured = {
+        "rmse": root_mean_squared_error(target("y"), predicted),
+        "mae": mean_absolute_error(target("y"), predicted),
+        "r2": r2_score(target("y"), predicted),
     }
+    assert list(content["scores"]) == ["train"]
+    assert content["scores"]["train"]["y"] == pytest.approx(measured, rel=1e-12)
     assert content["model"] == "m.fls"
     assert content["data"] == ["plant.csv"]
     assert content["task"] == "regression"
@@ -193,11 +214,11 @@ def test_train_passes_every_setting(run: Run) -> None:
         "ridge": 0.01,
     }
     flags = (
-        "--kind it2 --rules 3 --order 0 --uncertainty s --reduction nt --tnorm product --scaling none --epochs 2 "
-        "--batch-size 8 --loss huber --loss-option delta=0.5 --optimizer sgd --optimizer-option momentum=0.5 "
-        "--optimizer-option nesterov=true --learning-rate 0.001 --schedule cosine --weight-decay 0.2 --gradient-clip 1.5 "
-        "--patience 2 --validation 0.3 --seed 7 --device cpu --dtype float64 --centers grid --consequents random "
-        "--width 0.5 --ridge 0.01"
+        "--kind it2 --n-rules 3 --order 0 --uncertainty s --type-reduction nt --tnorm product --scaling none --epochs 2 "
+        "--batch-size 8 --loss huber --loss-options delta=0.5 --optimizer sgd --optimizer-options momentum=0.5 "
+        "--optimizer-options nesterov=true --learning-rate 0.001 --schedule cosine --weight-decay 0.2 --gradient-clip 1.5 "
+        "--patience 2 --validation-fraction 0.3 --random-state 7 --device cpu --dtype float64 --centers grid "
+        "--consequents random --width 0.5 --ridge 0.01"
     )
     run("train", "plant.csv", "--target", "y", "--feature", "x", *flags.split(), "--out", "m.fls")
     assert load("m.fls").get_params() == {**FLSRegressor().get_params(), **settings}
@@ -206,7 +227,7 @@ def test_train_passes_every_setting(run: Run) -> None:
 def test_train_does_not_overwrite_unless_forced(run: Run, refused: Refused, folder: Path) -> None:
     (folder / "m.fls").write_text("precious")
     arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls")
-    assert refused(*arguments, code=2) == "'m.fls' is there already: replace it with --force, or give another --out."
+    assert refused(*arguments, code=2) == "'m.fls' already exists: replace it with --force, or give another --out."
     assert (folder / "m.fls").read_text() == "precious"
     run(*arguments, "--force")
     load("m.fls")
@@ -230,19 +251,25 @@ def test_train_refuses_a_place_that_cannot_be_written(refused: Refused, out: str
     [
         ((), "DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'."),
         (("plant.csv",), "--target, the column to predict, must be given. See 'deepfls train --help'."),
-        (("plant.csv", "--target", "y", "--rulez", "3"), "No such option"),
-        (("plant.csv", "--target", "y", "--rules", "many"), "Invalid value for '--rules': "),
+        (
+            ("plant.csv", "--target", "y", "--rulez", "3"),
+            "There is no option --rulez. Did you mean --n-rules? See 'deepfls train --help'.",
+        ),
+        (("plant.csv", "--target", "y", "--n-rules", "many"), "Invalid value for '--n-rules': "),
         (
             ("plant.csv", "--target", "y", "--task", "classify"),
-            "--task must be one of auto, regression, classification, got 'classify'. Did you mean 'classification'?",
+            "--task must be one of 'auto', 'regression', 'classification', got 'classify'. Did you mean 'classification'?",
         ),
         (
             ("plant.csv", "--target", "y", "--test-fraction", "1"),
             "--test-fraction must be at least 0 and less than 1, got 1.0.",
         ),
-        (("plant.csv", "--target", "y", "--seed", "-1"), "--seed must be between 0 and 4294967295, got -1."),
+        (
+            ("plant.csv", "--target", "y", "--random-state", "-1"),
+            "--random-state must be between 0 and 4294967295, got -1.",
+        ),
         (("plant.csv", "--target", "y", "--batch-size", "big"), "--batch-size must be an integer or auto, got 'big'."),
-        (("plant.csv", "--target", "y", "--loss-option", "delta"), "--loss-option must be NAME=VALUE, got 'delta'."),
+        (("plant.csv", "--target", "y", "--loss-options", "delta"), "--loss-options must be NAME=VALUE, got 'delta'."),
         (
             ("plant.csv", "--target", "w", "--target", "y", "--feature", "x", "--task", "classification"),
             "Classification takes one --target, got 2.",
@@ -259,11 +286,14 @@ def test_train_tells_wrong_usage(refused: Refused, arguments: tuple[str, ...], m
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--rules", "0"), "--rules must be at least 1, got 0."),
+        (("--n-rules", "0"), "--n-rules must be at least 1, got 0."),
         (("--kind", "it3"), "--kind must be one of 't1', 'it2', got 'it3'. Did you mean 'it2'?"),
         (("--batch-size", "0"), "--batch-size must be at least 1, got 0."),
-        (("--reduction", "kmm"), "--reduction must be one of 'km', 'nt', 'bmm', 'sm', got 'kmm'. Did you mean 'km'?"),
-        (("--loss-option", "delta=1"), "--loss-option has 'delta', which l2 does not take (it takes none)."),
+        (
+            ("--type-reduction", "kmm"),
+            "--type-reduction must be one of 'km', 'nt', 'bmm', 'sm', got 'kmm'. Did you mean 'km'?",
+        ),
+        (("--loss-options", "delta=1"), "--loss-options has 'delta', which l2 does not take (it takes none)."),
     ],
     ids=" ".join,
 )
@@ -286,8 +316,12 @@ def test_train_tells_wrong_settings_by_their_flag(refused: Refused, arguments: t
             "Column 'label' of 'plant.csv' must hold numbers, got text ('down' in data row 1).",
         ),
         (
-            ("plant.csv", "--target", "y", "--feature", "x", "--test-fraction", "0.001"),
-            "'plant.csv' must have enough rows to hold a share of 0.001 out, got 40.",
+            ("plant.csv", "--target", "y", "--feature", "x", "--test-fraction", "0.99"),
+            "'plant.csv' must have enough rows to hold a share of 0.99 out, got 40 rows.",
+        ),
+        (
+            ("plant.csv", "--target", "label", "--feature", "x", "--test-fraction", "0.001"),
+            "'plant.csv' must have enough rows of every class to hold a share of 0.001 out, got 40 rows.",
         ),
         (
             ("plant.csv", "--target", "y", "--target", "label", "--feature", "x"),
@@ -329,21 +363,17 @@ def test_train_shows_warnings_as_one_line(run: Run, monkeypatch: pytest.MonkeyPa
 
 
 def test_train_interrupted_saves_what_it_has(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    update, calls = TrainingRun.update, []
+    fit = FLSRegressor.fit
 
-    def interrupt(self: TrainingRun, rate: float) -> None:
-        calls.append(1)
-        if len(calls) == 12:
-            raise KeyboardInterrupt
-        update(self, rate)
+    def interrupted(self: FLSRegressor, *arguments: object) -> FLSRegressor:
+        fit(self, *arguments)
+        self.stopped_by_ = "interrupt"
+        return self
 
-    monkeypatch.setattr(TrainingRun, "update", interrupt)
-    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", "--epochs", "1000", "--batch-size", "10")
-    result = run(*arguments, "--out", "m.fls", code=130)
-    assert result.stderr.startswith("Warning: Training was interrupted in epoch 3 of 1000; ")
-    assert result.stderr.count("\n") == 1
+    monkeypatch.setattr(FLSRegressor, "fit", interrupted)
+    result = run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls", code=130)
     assert result.stdout.splitlines()[-1].endswith(" s, as it was when training was interrupted")
-    assert load("m.fls").n_epochs_ == 2
+    assert load("m.fls").n_epochs_ == 3
 
 
 def test_train_interrupted_while_measuring_keeps_the_model(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The commands of ``deepfls``, one file each.
+"""The command ``deepfls``: one file per command.
 
-Nothing here imports torch, scikit-learn or pyarrow before a command needs them: ``deepfls --help`` answers at once.
+torch, scikit-learn and pyarrow are imported inside functions: ``deepfls --help`` answers at once. May import every folder.
 """

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import demo, evaluate, explain, export, predict, report, simplify, start, train
-from deepfls.cli.errors import OneLineGroup
+from deepfls.cli import demo, evaluate, explain, export, import_model, predict, report, simplify, train
+from deepfls.cli.options import SettingsCommand
+from deepfls.cli.output import OneLineGroup
 
 app = typer.Typer(
     name="deepfls",
@@ -19,14 +20,14 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Learn Type-1 and Interval Type-2 fuzzy systems from tables, and use them.",
 )
-app.command()(train.train)
+app.command(cls=SettingsCommand)(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(explain.explain)
 app.command()(report.report)
 app.command()(simplify.simplify)
 app.command()(export.export)
-app.command("import")(start.import_)
+app.command("import")(import_model.import_model)
 app.command()(demo.demo)
 
 
@@ -34,7 +35,7 @@ app.command()(demo.demo)
 def _root(
     ctx: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, metavar="")
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, metavar="")
     ] = False,
 ) -> None:
     if version:

@@ -1,4 +1,4 @@
-"""``deepfls demo``: the main job on real data, from training to pictures, in about two minutes."""
+"""``deepfls demo``: train on real data, compare, and draw plots, in about two minutes."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls.cli import settings as s
-from deepfls.cli.output import Output, shown
+from deepfls.cli import options as o
+from deepfls.cli.output import CommandOutput, counted, shown
 
 if TYPE_CHECKING:
     import numpy as np
 
     from deepfls.estimators import FLSRegressor
 
-# Every sixth cell of the map in both directions is drawn: half a degree.
+# Every sixth cell of the map is drawn in both directions: half a degree.
 _MAP_STEP = 6
 _JULY = 6
 _COVERAGE = 0.9
-# Rows in the picture of the intervals: more would be a blur.
+_DECIMALS = {"rows": 0, "seconds": 1, "rows/s": 0, "RMSE": 4, "covered": 4, "width": 3}
+# Rows in the plot of the intervals: more points would overlap.
 _BAND_ROWS = 300
 _FILES = (
     "turbidity_t1.fls",
@@ -31,66 +32,69 @@ _FILES = (
 )
 
 
+@o.command
 def demo(
-    out: Annotated[Path, s.option("--out", "Folder for the pictures and the models.", s.DATA, metavar="DIR")] = Path(
-        "demo"
-    ),
-    rows: Annotated[int, s.option("--rows", "Rows to draw from the map.", s.DATA, min=100)] = 250_000,
-    rules: Annotated[int, s.option("--rules", "Rules of the two systems.", s.DATA, min=1)] = 50,
-    seed: Annotated[int, s.option("--seed", "Of the sample, the split and the training.", s.DATA, min=0)] = 0,
-    quiet: s.Quiet = False,
-    debug: s.Debug = False,
+    output: CommandOutput,
+    out: Annotated[Path, o.output_option("Folder for the plots and the models.", "demo")] = Path("demo"),
+    rows: Annotated[int, o.option("Rows to draw from the map.", "250000", min=100)] = 250_000,
+    n_rules: Annotated[int, o.option("Number of rules of the two systems.", "50", min=1)] = 50,
+    random_state: Annotated[int, o.option("Seed of the sample, the split and the training.", "0", min=0)] = 0,
 ) -> None:
-    """Learn the turbidity of the atmosphere, month by month (real data, shipped with pvlib) and show what was learned.
+    """Learn the turbidity of the atmosphere by month (real data, shipped with pvlib) and show the result.
 
     Trains a Type-1 and an Interval Type-2 system, compares them with a linear model and gradient boosting on the same
     split, and writes plots and the models.
     """
-    output = Output(quiet=quiet, json=False)
-    with output.shown_warnings():
-        _run(out, rows, rules, seed, output)
+    _run(out, rows, n_rules, random_state, output)
 
 
-def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> None:
-    import numpy as np
+def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: CommandOutput) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression
+    from sklearn.metrics import root_mean_squared_error
+    from sklearn.model_selection import train_test_split
 
     from deepfls.data.datasets import load_dataset
     from deepfls.estimators import FLSRegressor
-    from deepfls.metrics import mean_width, picp, rmse
+    from deepfls.metrics import mean_width, picp
 
     with output.working("reading the map"):
         data = load_dataset("turbidity", n_rows=n_rows, random_state=seed)
-    order = np.random.default_rng(seed).permutation(len(data.x))
-    train, test = order[: round(0.8 * len(order))], order[round(0.8 * len(order)) :]
+    x, x_test, y, y_test = train_test_split(data.x, data.y[:, 0], test_size=0.2, random_state=seed)
     names = list(data.feature_names)
-    output.line(
-        f"Turbidity of the air: {len(train):,} rows to learn from, {len(test):,} to test on, inputs {', '.join(names)}."
-    )
+    output.line(f"Turbidity of the air: {len(x):,} training rows, {len(x_test):,} test rows, inputs {', '.join(names)}.")
     fitted: dict[str, Any] = {}
     common: dict[str, Any] = {"n_rules": n_rules, "coverage": _COVERAGE, "random_state": seed, "verbose": int(output.bars)}
-    table = []
+    table: list[list[str | float]] = []
     for name, model in {
         "linear": LinearRegression(),
         "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
-        f"T1, {n_rules} rules": FLSRegressor(kind="t1", calibration="split", **common),
-        f"IT2, {n_rules} rules": FLSRegressor(kind="it2", **common),
+        f"T1, {counted(n_rules, 'rule')}": FLSRegressor(kind="t1", calibration="split", **common),
+        f"IT2, {counted(n_rules, 'rule')}": FLSRegressor(kind="it2", **common),
     }.items():
         began = time.perf_counter()
-        model.fit(data.x[train], data.y[train, 0])
+        model.fit(x, y)
         seconds = time.perf_counter() - began
         if getattr(model, "stopped_by_", None) == "interrupt":
             raise KeyboardInterrupt
-        epochs = getattr(model, "n_epochs_", 1)
-        error = rmse(data.y[test, 0], model.predict(data.x[test]))
-        row = [name, f"{len(train):,}", f"{seconds:.1f}", f"{len(train) * epochs / seconds:,.0f}", f"{error:.4f}", "", ""]
+        speed = len(x) * getattr(model, "n_epochs_", 1) / seconds
+        row: list[str | float] = [
+            name,
+            float(len(x)),
+            seconds,
+            speed,
+            float(root_mean_squared_error(y_test, model.predict(x_test))),
+            "",
+            "",
+        ]
         if isinstance(model, FLSRegressor):
-            lower, upper = model.predict_interval(data.x[test])
-            row[-2:] = [f"{picp(data.y[test, 0], lower, upper):.1%}", f"{mean_width(lower, upper):.3f}"]
+            lower, upper = model.predict_interval(x_test)
+            row[-2:] = [picp(y_test, lower, upper), mean_width(lower, upper)]
         table.append(row)
         fitted[name] = model
-    _print_table(table, output)
+    head = ["model", *_DECIMALS]
+    output.table(head, table, _DECIMALS)
+    output.result({"command": "demo", "models": [dict(zip(head, row, strict=True)) for row in table]})
     output.line(
         f"RMSE, the share covered by intervals for {_COVERAGE:.0%} and their mean width are measured on the test rows."
     )
@@ -99,23 +103,8 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
     t1.save(out / "turbidity_t1.fls")
     it2.save(out / "turbidity_it2.fls")
     with output.working("drawing"):
-        _draw(out, t1, it2, names, data.x[test], data.y[test, 0])
+        _draw(out, t1, it2, names, x_test, y_test)
     output.line("Written to ", shown(f"{out}/"), f": {', '.join(_FILES)}.")
-
-
-def _print_table(table: list[list[str]], output: Output) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.table import Table
-
-    if output.silent:
-        return
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-    for place, name in enumerate(["model", "rows", "seconds", "rows/s", "RMSE", "covered", "width"]):
-        shown.add_column(name, justify="left" if place == 0 else "right", no_wrap=True)
-    for row in table:
-        shown.add_row(*row)
-    Console(highlight=False).print(shown)
 
 
 def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: np.ndarray, y: np.ndarray) -> None:

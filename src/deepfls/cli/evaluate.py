@@ -1,83 +1,264 @@
-"""``deepfls evaluate``: measure a model on a table that holds its targets."""
+"""``deepfls evaluate``: measure a model on a table that holds its targets; ``deepfls train`` measures in the same way."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls.cli import settings as s
-from deepfls.cli.errors import UsageError
-from deepfls.cli.output import Output, shown, started_processes
-from deepfls.cli.training import refuse_without_stream
+from deepfls.cli import options as o
+from deepfls.cli.output import CommandOutput, UsageError, counted, finite, name_cell, shown, started_processes
+
+if TYPE_CHECKING:
+    from deepfls.cli.opening import Model
+    from deepfls.data.layout import Array
+    from deepfls.training.distributed import Group
+
+# Measures by target.
+Scores = dict[str, dict[str, Any]]
+# Coverages whose ends make the grid of quantiles for the CRPS, up to the largest that the calibration can promise.
+_GRID = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
+_HEADINGS = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "accuracy": "accuracy",
+    "log_loss": "log loss",
+    "picp": "covered",
+    "mean_width": "mean width",
+    "pinaw": "PINAW",
+    "interval_score": "interval score",
+    "crps": "CRPS",
+    "set_size": "classes in a set",
+}
+# Shares have a fixed number of decimals; the size of the other numbers chooses theirs.
+_DECIMALS = {"R²": 4, "accuracy": 4, "covered": 4, "PINAW": 4, "classes in a set": 3, "rows": 0}
 
 
+@o.command
 def evaluate(
-    model: Annotated[Path, s.MODEL_ARGUMENT],
-    data: Annotated[str, s.DATA_ARGUMENT],
-    target: s.TrueValues = None,
-    stream: s.Stream = None,
-    nulls: s.Nulls = None,
-    coverage: Annotated[
-        float | None,
-        s.option("--coverage", "Of the intervals to measure; that of the training by default.", s.DATA, metavar="SHARE"),
-    ] = None,
-    quiet: s.Quiet = False,
-    json: s.Json = False,
-    debug: s.Debug = False,
+    output: CommandOutput,
+    model: Annotated[Path, o.MODEL_ARGUMENT],
+    data: Annotated[str, o.DATA_ARGUMENT],
+    target: o.TrueValues = None,
+    stream: o.Stream = None,
+    nulls: o.Nulls = None,
+    coverage: Annotated[float | None, o.option("Coverage of the intervals to measure.", "that of the training")] = None,
 ) -> None:
     """Measure a model on a table: RMSE, MAE and R² of numbers, accuracy and log loss of classes.
 
-    Of a model that was trained with --coverage the intervals or sets are measured too.
+    The intervals or sets of a model that was trained with --coverage are measured too.
     """
-    output = Output(quiet=quiet, json=json)
     if coverage is not None and not 0.0 < coverage < 1.0:
         raise UsageError(f"--coverage must be greater than 0 and less than 1, got {coverage}.")
-    with output.shown_warnings():
-        if stream or started_processes() > 1:
-            from deepfls.cli.stream import evaluate_stream
-
-            if coverage is not None:
-                raise UsageError("--coverage must come without --stream: intervals are measured on tables in memory.")
-            evaluate_stream(model, data, target or [], nulls or "error", output)
-            return
-        refuse_without_stream({"nulls": nulls})
-        _run(model, data, target or [], coverage, output)
+    streamed = bool(stream) or started_processes() > 1
+    if streamed and coverage is not None:
+        raise UsageError("--coverage must be given without --stream: intervals are measured on tables in memory.")
+    if not streamed and nulls is not None:
+        raise UsageError("--nulls must be given with --stream.")
+    nulls = o.check_choice("--nulls", nulls or "error", o.NULLS)
+    _run(model, data, target or [], output, streamed=streamed, nulls=nulls, coverage=coverage)
 
 
-def _run(path: Path, source: str, target: list[str], coverage: float | None, output: Output) -> None:
-    from deepfls.cli.interval_scores import interval_scores_of, json_interval_scores, print_interval_scores
-    from deepfls.cli.models import open_data, open_model
-    from deepfls.cli.scores import json_scores, print_scores, scores_of
-    from deepfls.data.layout import targets
+def _run(
+    path: Path, source: str, target: list[str], output: CommandOutput, *, streamed: bool, nulls: str, coverage: float | None
+) -> None:
+    from deepfls.cli.opening import check_targets_named, open_model
     from deepfls.data.tables import find_files
 
-    find_files(source)
-    with output.working("measuring"):
-        model = open_model(path, targets=target)
-        if not model.layout.targets:
-            raise UsageError("--target must be given for a model that was trained in Python.")
-        table = open_data(source, model)
-        table.require(model.layout.targets, why=" to compare with")
-        y = targets(table, model.layout, classes=model.classes is not None)
-        x = model.inputs(table)
-        scores = scores_of(model, x, y)
-        covered = []
-        if coverage is not None or model.estimator.calibration_ is not None:
-            covered.append(("", interval_scores_of(model, x, y, coverage)))
-    output.line(shown(path.name, "bold"), " on ", shown(source, "bold"), f": {table.n_rows:,} rows")
-    output.line()
-    print_scores(output, [("", scores)])
-    if covered:
+    if not streamed:
+        find_files(source)
+    with output.working("starting"):  # importing torch takes seconds
+        from deepfls.training.distributed import process_group
+    intervals: dict[str, Scores] = {}
+    with process_group() as group:
+        with group.together():
+            model = open_model(path, targets=target)
+            check_targets_named(model.layout.targets)
+        with output.working("measuring"):
+            if streamed:
+                files, n_rows, scores = _measure_stream(model, source, nulls, group, output)
+            else:
+                rows = model.read(source, need_targets=True)
+                assert rows.y is not None
+                files, n_rows = list(map(str, rows.table.files)), rows.table.n_rows
+                scores = scores_of(model, [(rows.x, rows.y)], group)
+                if coverage is not None or model.estimator.calibration_ is not None:
+                    intervals[""] = interval_scores_of(model, rows.x, rows.y, coverage)
+        if not group.leads:
+            return
+        output.line(shown(path.name, "bold"), " on ", shown(source, "bold"), f": {counted(n_rows, 'row')}")
         output.line()
-    print_interval_scores(output, covered, parts=True)
-    output.result(
-        {
-            "command": "evaluate",
-            "model": str(path),
-            "data": [str(file) for file in table.files],
-            "task": "regression" if model.classes is None else "classification",
-            "rows": table.n_rows,
-            "scores": json_scores(scores),
-            "intervals": json_interval_scores(covered[0][1]) if covered else None,
+        print_scores(output, {"": scores})
+        if intervals:
+            output.line()
+            print_interval_scores(output, intervals)
+            _print_parts(output, intervals[""])
+        output.result(
+            {
+                "command": "evaluate",
+                "model": str(path),
+                "data": files,
+                "task": model.task,
+                "rows": n_rows,
+                "processes": group.size,
+                "scores": json_scores(scores),
+                "intervals": json_scores(intervals[""]) if intervals else None,
+            }
+        )
+
+
+def _measure_stream(
+    model: Model, source: str, nulls: str, group: Group, output: CommandOutput
+) -> tuple[list[str], int, Scores]:
+    """Files, number of rows and measures of a table that is read by row groups, each by one of the processes."""
+    import torch
+
+    from deepfls.estimators.prediction import tables_of
+
+    with group.together():
+        files, columns = model.stream(source, model.layout.targets, output)
+    n_rows = torch.tensor(0)
+
+    def chunks() -> Iterator[tuple[Any, Array]]:
+        for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns, nulls):
+            n_rows.add_(data.n_rows)
+            if data.n_rows:
+                yield model.inputs(data), model.targets(data)
+
+    scores = scores_of(model, chunks(), group)
+    return list(files.files), int(group.total(n_rows)), scores
+
+
+def scores_of(model: Model, chunks: Iterable[tuple[Any, Array]], group: Group) -> Scores:
+    """RMSE, MAE and R² of numbers, accuracy and log loss of classes, over the chunks (x, y) of all processes."""
+    from deepfls.data.tables import listed
+    from deepfls.estimators.prediction import ClassScores, NumberScores, merged_scores
+
+    names, classes = model.target_names, model.classes
+    scores: dict[str, Any] = {name: NumberScores() if classes is None else ClassScores(classes) for name in names}
+    with group.together():
+        for x, y in chunks:
+            if len(y) == 0:
+                continue
+            if classes is None:
+                predicted, truth = model.estimator.predict(x).reshape(len(y), -1), y.reshape(len(y), -1)
+                for place, name in enumerate(names):
+                    scores[name].update(truth[:, place], predicted[:, place])
+            else:
+                scores[names[0]].update(y, model.estimator.predict_proba(x))
+    merged_scores(scores, group)
+    unknown = [value for score in scores.values() for value in getattr(score, "unknown", [])]
+    if unknown and group.leads:
+        warnings.warn(f"The model has no class {listed(unknown)}: rows of it count as wrong.", stacklevel=2)
+    return {name: score.values() for name, score in scores.items()}
+
+
+def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = None) -> Scores:
+    """Measures of the intervals or sets at a coverage, that of the training by default.
+
+    For numbers coverage (PICP), widths, interval score, pinball losses of both ends, CRPS, and the coverage by decile of
+    the width and by group; for classes coverage and size of the sets.
+    """
+    import numpy as np
+
+    from deepfls import metrics
+
+    estimator: Any = model.estimator
+    calibration = estimator.calibration_
+    if coverage is None and calibration is not None:
+        coverage = calibration.coverage
+    if model.classes is not None:
+        sets = estimator.predict_set(x, coverage=coverage)
+        hit = (sets & (y[:, None] == model.classes[None, :])).any(axis=1)
+        measured = {"nominal": coverage, "picp": float(hit.mean()), "set_size": float(sets.sum(axis=1).mean())}
+        return {model.target_names[0]: measured}
+    truth = y.reshape(len(y), -1)
+    lower, upper = (end.reshape(len(y), -1) for end in estimator.predict_interval(x, coverage=coverage))
+    assert coverage is not None  # predict_interval refuses a model without one
+    levels, quantiles = _quantile_grid(model, x, truth.shape)
+    groups = _group_names(model, x)
+    tail = 0.5 * (1.0 - coverage)
+    scores: Scores = {}
+    for place, name in enumerate(model.target_names):
+        ends = truth[:, place], lower[:, place], upper[:, place]
+        scores[name] = {
+            "nominal": coverage,
+            "picp": metrics.picp(*ends),
+            "mean_width": metrics.mean_width(*ends[1:]),
+            "pinaw": metrics.pinaw(*ends),
+            "interval_score": metrics.interval_score(*ends, coverage),
+            "pinball_lower": metrics.pinball(ends[0], ends[1], tail),
+            "pinball_upper": metrics.pinball(ends[0], ends[2], 1.0 - tail),
+            **({"crps": metrics.crps(ends[0], quantiles[:, :, place], levels)} if len(levels) else {}),
+            "by_width": [part._asdict() for part in metrics.coverage_by_width(*ends)],
+            "by_group": [] if groups is None else [p._asdict() for p in metrics.coverage_by_group(*ends, np.array(groups))],
         }
-    )
+    return scores
+
+
+def _quantile_grid(model: Model, x: Any, shape: tuple[int, ...]) -> tuple[Array, Array]:
+    """Levels and quantiles (rows, levels, outputs) from the ends of intervals; none of an uncalibrated model."""
+    import numpy as np
+
+    estimator: Any = model.estimator
+    calibration = estimator.calibration_
+    coverages = [c for c in _GRID if c <= calibration.largest_coverage] if calibration.method != "none" else []
+    if not coverages:
+        return np.empty(0), np.empty((*shape[:1], 0, *shape[1:]))
+    ends = [[end.reshape(shape) for end in estimator.predict_interval(x, coverage=c)] for c in coverages]
+    columns = [*(pair[0] for pair in reversed(ends)), estimator.predict(x).reshape(shape), *(pair[1] for pair in ends)]
+    tails = 0.5 * (1.0 - np.array(coverages))
+    return np.concatenate([tails[::-1], [0.5], 1.0 - tails]), np.stack(columns, axis=1)
+
+
+def _group_names(model: Model, x: Any) -> list[str] | None:
+    """The group of each row, by the values of the inputs that define groups; None without groups."""
+    from deepfls.estimators.calibration import group_name
+
+    estimator: Any = model.estimator
+    columns = list(estimator.calibration_.group_columns)
+    if not columns:
+        return None
+    return [group_name(values) for values in estimator._validated_x(x, reset=False)[:, columns]]
+
+
+def print_scores(output: CommandOutput, parts: Mapping[str, Scores]) -> None:
+    """Print a table of measures: one row per target and part of the rows, such as train and test."""
+    first = next(iter(parts.values()))
+    measures = [name for name in _HEADINGS if name in next(iter(first.values()))]
+    rows: list[list[Any]] = []
+    for target in first:
+        for place, (part, scores) in enumerate(parts.items()):
+            name = name_cell(target) if place == 0 else ""
+            rows.append([name, *([part] if part else []), *(float(scores[target][measure]) for measure in measures)])
+    head = ["target", *(["rows"] if "" not in parts else []), *(_HEADINGS[measure] for measure in measures)]
+    output.table(head, rows, _DECIMALS)
+
+
+def print_interval_scores(output: CommandOutput, parts: Mapping[str, Scores]) -> None:
+    """Print a table of measures of intervals or sets under a heading."""
+    first = next(iter(next(iter(parts.values())).values()))
+    output.line(f"{'Sets' if 'set_size' in first else 'Intervals'} for a coverage of {first['nominal']:g}")
+    output.line()
+    print_scores(output, parts)
+    output.line()
+
+
+def _print_parts(output: CommandOutput, scores: Scores) -> None:
+    """Print the coverage by width and by group."""
+    for kind, title in (("by_width", "tenth by width"), ("by_group", "group")):
+        for target, measured in scores.items():
+            rows: Sequence[Any] = [
+                [name_cell(target), name_cell(part["part"]), part["coverage"], part["width"], float(part["n_rows"])]
+                for part in measured.get(kind, ())
+            ]
+            if rows:
+                output.table(["target", title, "covered", "mean width", "rows"], rows, _DECIMALS)
+                output.line()
+
+
+def json_scores(scores: Scores) -> Scores:
+    """The measures for JSON."""
+    return {target: {name: finite(value) for name, value in measured.items()} for target, measured in scores.items()}

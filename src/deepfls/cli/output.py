@@ -1,11 +1,13 @@
-"""What commands print: results on standard output, bars, warnings and errors on standard error.
+"""What commands print and how they end: results on standard output; bars, warnings and errors on standard error.
 
-Names from files and arguments are never markup and never control the terminal: they are shown through :func:`shown`.
+Names from files and arguments are never markup and never control the terminal: :func:`shown` makes them safe. An error is
+one line and an exit code, or a traceback with ``--debug``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import math
 import os
@@ -14,13 +16,45 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+from typer.core import TyperGroup
+
 if TYPE_CHECKING:
     from rich.text import Text
 
-# Characters of a name in a table, where numbers need the room.
+ERROR, USAGE, INTERRUPT = 1, 2, 130
+# Options of earlier versions and their names today.
+RENAMED = {
+    "--rules": "--n-rules",
+    "--reduction": "--type-reduction",
+    "--loss-option": "--loss-options",
+    "--optimizer-option": "--optimizer-options",
+    "--validation": "--validation-fraction",
+    "--seed": "--random-state",
+}
+# Similarity from which a mistyped option is taken for another one.
+_SIMILAR = 0.65
+# Characters of a name in a table; the rest of the line is for numbers.
 _NAME_WIDTH = 40
 # Significant digits of the smallest number of a column.
 _DIGITS = 4
+# The base class of all errors of the option parser; typer exports only a subclass, and has moved it between versions.
+_ParserError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+class UsageError(Exception):
+    """A command was called with options that cannot work."""
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, in the plural unless the number is 1.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def printable(text: object) -> str:
@@ -44,32 +78,33 @@ def shown(name: object, style: str = "", width: int | None = None) -> Text:
     return Text(text, style=style)
 
 
+def name_cell(name: object) -> Text:
+    """A name for a table."""
+    return shown(name, width=_NAME_WIDTH)
+
+
 def started_processes() -> int:
-    """How many processes torchrun started, 1 without it; told without importing torch."""
+    """Number of processes that torchrun started, 1 without it; read without importing torch."""
     return int(os.environ.get("WORLD_SIZE") or 1)
 
 
-def _follows() -> bool:
-    """Whether another process is the one that speaks."""
-    return started_processes() > 1 and int(os.environ.get("RANK") or 0) > 0
-
-
-def print_error(sentence: str, label: str = "Error") -> None:
-    """One line on standard error."""
+def print_error(sentence: str, label: str = "Error", style: str = "bold red") -> None:
+    """Print one line on standard error."""
     from rich.console import Console
     from rich.text import Text
 
-    line = Text.assemble((f"{label}: ", "bold red"), printable(" ".join(sentence.split())))
+    line = Text.assemble((f"{label}: ", style), printable(" ".join(sentence.split())))
     Console(stderr=True, highlight=False, soft_wrap=True).print(line)
 
 
-class Output:
-    """Where a command speaks, according to ``--quiet`` and ``--json``. Of many processes only the first does."""
+class CommandOutput:
+    """Output of a command, according to ``--quiet`` and ``--json``. Of several processes only the first one prints."""
 
-    def __init__(self, *, quiet: bool, json: bool) -> None:
+    def __init__(self, *, quiet: bool, json: bool = False) -> None:
         from rich.console import Console
 
-        quiet, json = (True, False) if _follows() else (quiet, json)
+        if started_processes() > 1 and int(os.environ.get("RANK") or 0) > 0:
+            quiet, json = True, False
         self.quiet = quiet
         self.json = json
         self.silent = quiet or json
@@ -78,11 +113,11 @@ class Output:
 
     @property
     def bars(self) -> bool:
-        """Whether progress bars are shown: to people only."""
+        """True if progress bars are shown: on a terminal only."""
         return not self.quiet and sys.stderr.isatty()
 
     def line(self, *parts: str | Text, style: str = "") -> None:
-        """A line for people; strings among the parts are our own words, names are :func:`shown`."""
+        """Print a line; names among the parts must have passed :func:`shown`."""
         from rich.text import Text
 
         if not self.silent:
@@ -91,9 +126,9 @@ class Output:
     def table(
         self, head: Sequence[str], rows: Sequence[Sequence[Text | str | float]], decimals: Mapping[str, int] | None = None
     ) -> None:
-        """A table for people: names to the left, numbers to the right under each other.
+        """Print a table: names to the left, numbers to the right with their points in line.
 
-        ``decimals`` fixes the number of decimals of columns by their heading.
+        ``decimals`` fixes the number of decimals of columns by their heading. A column of numbers may have empty cells.
         """
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
@@ -104,63 +139,56 @@ class Output:
         columns = [list(column) for column in zip(*rows, strict=True)]
         table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
         for name, column in zip(head, columns, strict=True):
-            numeric = all(isinstance(value, float) for value in column)
+            numbers = [value for value in column if isinstance(value, float)]
+            numeric = all(isinstance(value, float) or value == "" for value in column)
             table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
             if numeric:
                 fixed = (decimals or {}).get(name)
-                column[:] = aligned(column) if fixed is None else [f"{value:.{fixed}f}" for value in column]
+                texts = iter(aligned(numbers) if fixed is None else [f"{value:,.{fixed}f}" for value in numbers])
+                column[:] = [next(texts) if isinstance(value, float) else value for value in column]
         for row in zip(*columns, strict=True):
             table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
         self._out.print(table)
 
     def text(self, text: str) -> None:
-        """Lines for people that are laid out already; names in them have no control characters."""
+        """Print lines that are already formatted and have no control characters."""
         from rich.text import Text
 
         if not self.silent:
             self._out.print(Text(text), soft_wrap=True, end="")
 
     def show(self, thing: Any, digits: int | None) -> None:
-        """Something that makes a table of rich, as wide as the terminal."""
+        """Print an object that makes a rich table, as wide as the terminal."""
         if not self.silent:
             self._out.print(thing.to_table(digits))
 
     def result(self, content: Mapping[str, Any]) -> None:
-        """The one JSON object of a run with ``--json``."""
+        """Print the JSON object of a run with ``--json``."""
         if self.json:
             print(json.dumps({**content, "warnings": self.warnings}, default=_plain, ensure_ascii=True))
 
     def working(self, task: str) -> contextlib.AbstractContextManager[object]:
-        """A spinner on standard error while something takes its time."""
+        """Show a spinner on standard error."""
         from rich.console import Console
 
         return Console(stderr=True).status(task) if self.bars else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def shown_warnings(self) -> Iterator[None]:
-        """Warnings of the library as one line each on standard error, and in the JSON object."""
+        """Print warnings of the library as one line each on standard error, and keep them for the JSON object."""
         with warnings.catch_warnings():
             warnings.resetwarnings()
-            # What developers of libraries tell each other is no concern of the user.
+            # These categories address developers of libraries, not users.
             for category in (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning):
                 warnings.simplefilter("ignore", category)
             warnings.showwarning = self._warn  # restored with the filters
             yield
 
     def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        from rich.console import Console
-        from rich.text import Text
-
         sentence = printable(" ".join(str(message).split()))
         self.warnings.append(sentence)
         if not self.quiet:
-            line = Text.assemble(("Warning: ", "bold yellow"), sentence)
-            Console(stderr=True, highlight=False, soft_wrap=True).print(line)
-
-
-def name_cell(name: object) -> Text:
-    """A name for a table."""
-    return shown(name, width=_NAME_WIDTH)
+            print_error(sentence, "Warning", "bold yellow")
 
 
 def aligned(values: Sequence[float]) -> list[str]:
@@ -178,11 +206,71 @@ def aligned(values: Sequence[float]) -> list[str]:
     return [f"{value:,.{decimals}f}" for value in values]
 
 
-def finite(value: float) -> float | None:
-    """A number as JSON takes it: None for NaN and infinity."""
-    return value if math.isfinite(value) else None
+def finite(value: Any) -> Any:
+    """A value for JSON, which has no NaN and no infinity: None in their place."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _plain(value: Any) -> Any:
     """NumPy scalars and arrays for JSON."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+class OneLineGroup(TyperGroup):
+    """A group of commands whose errors are one line on standard error."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *_: Any, **extra: Any) -> Any:
+        """Run a command and leave the process with its exit code."""
+        args = sys.argv[1:] if args is None else list(args)
+        # Read here, because the option parser itself may fail.
+        debug = "--debug" in args
+        try:
+            code = super().main(args, prog_name or "deepfls", **{**extra, "standalone_mode": False})
+        except BrokenPipeError:
+            # The reader of the pipe, such as `head`, has closed it. Python flushes standard output at exit: to nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            code = ERROR
+        except Exception as error:
+            usage = isinstance(error, UsageError | _ParserError)
+            if debug and not usage:
+                raise
+            code = USAGE if usage else ERROR
+            if not getattr(error, "told", False):  # another process has printed it
+                print_error(_sentence(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # typer's context is click's
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            print_error("interrupted.", label="Stopped")
+            raise typer.Exit(INTERRUPT) from None
+
+
+def _sentence(error: Exception) -> str:
+    """The error in one line."""
+    if isinstance(error, _ParserError):
+        context = getattr(error, "ctx", None)
+        unknown = getattr(error, "option_name", "") if hasattr(error, "possibilities") else ""
+        text = _unknown_option(unknown, context) if unknown else str(error.format_message())  # type: ignore[attr-defined]  # all have it
+        text = text if text.endswith((".", "?")) else f"{text}."
+        return f"{text} See '{getattr(context, 'command_path', 'deepfls')} --help'."
+    if isinstance(error, MemoryError):
+        return "There is not enough memory: use fewer rows, columns or rules."
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
+    # NotFittedError is a ValueError.
+    if isinstance(error, UsageError | ValueError | TypeError | OSError) and str(error):
+        return str(error)
+    return f"Unexpected {type(error).__name__}: {str(error).rstrip('.')}. Run again with --debug to see where."
+
+
+def _unknown_option(name: str, context: typer.Context | None) -> str:
+    """The error of an option that a command does not have, with the nearest one that it has."""
+    parameters = [] if context is None else context.command.params
+    known = [option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)]
+    if RENAMED.get(name) in known:
+        return f"{name} is now called {RENAMED[name]}."
+    plain = {option.lstrip("-"): option for option in known if option.startswith("--")}
+    near = difflib.get_close_matches(name.lstrip("-"), plain, n=1, cutoff=_SIMILAR)
+    return f"There is no option {name}." + (f" Did you mean {plain[near[0]]}?" if near else "")

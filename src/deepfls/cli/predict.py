@@ -1,102 +1,81 @@
-"""``deepfls predict``: write a model's predictions for a table."""
+"""``deepfls predict``: write the predictions of a model for a table, to a file or to a folder of parts."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls.cli import settings as s
-from deepfls.cli.errors import UsageError
-from deepfls.cli.output import Output, printable, shown, started_processes
+from deepfls.cli import options as o
+from deepfls.cli.output import CommandOutput, UsageError, counted, printable, shown, started_processes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from deepfls.cli.models import Model
+    from deepfls.cli.opening import Model
     from deepfls.data.tables import DataTable
+
+    Predict = Callable[[Model, DataTable], pa.Table]
 
 _ENDINGS = (".csv", ".parquet", ".pq")
 
 
+@o.command
 def predict(
-    model: Annotated[Path, s.MODEL_ARGUMENT],
-    data: Annotated[str, s.DATA_ARGUMENT],
-    out: Annotated[
-        Path | None,
-        s.option("--out", "CSV or Parquet file, or folder of parts; standard output by default.", s.OUTPUT, metavar="FILE"),
-    ] = None,
-    keep: Annotated[
-        list[str] | None, s.option("--keep", "Column of DATA to carry along; repeat for several.", s.OUTPUT, metavar="COL")
-    ] = None,
-    interval: Annotated[
-        float | None,
-        s.option("--interval", "Add the ends of intervals of this coverage, such as 0.9.", s.OUTPUT, metavar="SHARE"),
-    ] = None,
-    prefix: Annotated[str, s.option("--prefix", "Put before the names of predictions.", s.OUTPUT, metavar="TEXT")] = "",
-    nulls: s.Nulls = None,
-    resume: Annotated[bool, s.flag("--resume", text="Go on with a folder of parts where an earlier run stopped.")] = False,
-    force: s.Force = False,
-    quiet: s.Quiet = False,
-    json: s.Json = False,
-    debug: s.Debug = False,
+    output: CommandOutput,
+    model: Annotated[Path, o.MODEL_ARGUMENT],
+    data: Annotated[str, o.DATA_ARGUMENT],
+    out: Annotated[Path | None, o.output_option("CSV or Parquet file, or folder of parts.", "standard output")] = None,
+    keep: Annotated[o.Names, o.output_option("Column of DATA to copy to the output; repeat for several.")] = None,
+    interval: Annotated[float | None, o.output_option("Add the ends of intervals of this coverage, such as 0.9.")] = None,
+    prefix: Annotated[str, o.output_option("Begins the names of predictions.")] = "",
+    nulls: o.Nulls = None,
+    resume: Annotated[bool, o.flag("--resume", text="Continue a folder of parts that an earlier run began.")] = False,
+    force: o.Force = False,
 ) -> None:
-    """Write a model's predictions for the rows of a table.
+    """Write the predictions of a model for the rows of a table.
 
     A classifier gives the class and, in columns TARGET=CLASS, the probability of each. --interval adds the columns
     TARGET_lower and TARGET_upper or, for a classifier, TARGET_set: the classes of the set, joined by |. A folder as --out
-    takes tables of any size, row group by row group, and several processes share it.
+    takes tables of any size, row group by row group, and several processes share the work.
     """
-    output = Output(quiet=quiet, json=json)
     out = None if out is None or str(out) == "-" else out
-    if json and out is None:
-        raise UsageError("--json must come with --out, because predictions would fill standard output.")
+    if output.json and out is None:
+        raise UsageError("--json must be given with --out, because predictions would fill standard output.")
     if interval is not None and not 0.0 < interval < 1.0:
         raise UsageError(f"--interval must be greater than 0 and less than 1, got {interval}.")
-    with output.shown_warnings():
-        if out is not None and (out.is_dir() or not out.suffix):
-            from deepfls.cli.stream import predict_stream
+    about: dict[str, Any] = {"keep": keep or [], "prefix": prefix, "interval": interval}
 
-            predict_stream(
-                (model, data, out),
-                keep or [],
-                lambda opened, table: predicted_columns(opened, table, keep or [], prefix, interval),
-                output,
-                about={"prefix": prefix, "interval": interval},
-                nulls=nulls or "error",
-                resume=resume,
-                force=force,
-            )
-            return
-        if nulls is not None or resume or started_processes() > 1:
-            name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
-            raise UsageError(f"{name} must come with a folder as --out, got {str(out or '-')!r}.")
-        _run(model, data, out, keep or [], prefix, interval, output, force=force)
+    def predicted(opened: Model, table: DataTable) -> pa.Table:
+        return predicted_columns(opened, table, **about)
+
+    if out is not None and (out.is_dir() or not out.suffix):
+        nulls = o.check_choice("--nulls", nulls or "error", o.NULLS)
+        _write_parts(model, data, out, predicted, about, output, nulls=nulls, resume=resume, force=force)
+        return
+    if nulls is not None or resume or started_processes() > 1:
+        name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
+        raise UsageError(f"{name} must be used with a folder as --out, got {str(out or '-')!r}.")
+    _write_file(model, data, out, predicted, output, force=force)
 
 
-def _run(
-    path: Path,
-    source: str,
-    out: Path | None,
-    keep: list[str],
-    prefix: str,
-    interval: float | None,
-    output: Output,
-    *,
-    force: bool,
+def _write_file(
+    path: Path, source: str, out: Path | None, predicted: Predict, output: CommandOutput, *, force: bool
 ) -> None:
-    from deepfls.cli.models import check_output, open_data, open_model
+    """Write predictions for a table in memory to a file, or as CSV to standard output."""
+    from deepfls.cli.opening import check_output, open_model
     from deepfls.data.tables import find_files
 
     files = find_files(source)
     if out is not None:
         if not out.name.lower().endswith(_ENDINGS):
             raise UsageError(f"--out must end in {', '.join(_ENDINGS)}, got {str(out)!r}.")
-        check_output(out, force=force, inputs=[path, source] if path.exists() else [source])
+        check_output(out, force=force, inputs=[path, source])
     with output.working("predicting"):
         model = open_model(path)
-        table = open_data(source, model)
-        predictions = predicted_columns(model, table, keep, prefix, interval)
+        predictions = predicted(model, model.table(source))
     if out is None:
         sys.stdout.flush()
         content = csv_bytes(predictions)
@@ -107,24 +86,67 @@ def _run(
         return
     from deepfls._files import write_whole
 
-    write_whole(out, csv_bytes(predictions) if out.name.lower().endswith(".csv") else parquet_bytes(predictions))
-    count = f"{predictions.num_rows:,} prediction{'s' * (predictions.num_rows != 1)}"
-    output.line(f"Wrote {count} to ", shown(out, "bold"))
-    output.result(
-        {
-            "command": "predict",
-            "model": str(path),
-            "data": [str(file) for file in files],
-            "predictions": str(out),
-            "rows": predictions.num_rows,
-            "columns": predictions.schema.names,
-        }
-    )
+    write_whole(out, csv_bytes(predictions) if out.name.lower().endswith(".csv") else _parquet_bytes(predictions))
+    output.line(f"Wrote {counted(predictions.num_rows, 'prediction')} to ", shown(out, "bold"))
+    result = {"command": "predict", "model": str(path), "data": list(map(str, files)), "predictions": str(out)}
+    output.result({**result, "rows": predictions.num_rows, "columns": predictions.schema.names})
 
 
-def predicted_columns(
-    model: Model, table: DataTable, keep: list[str], prefix: str, interval: float | None = None
-) -> pa.Table:
+def _write_parts(
+    path: Path,
+    source: str,
+    out: Path,
+    predicted: Predict,
+    about: dict[str, Any],
+    output: CommandOutput,
+    *,
+    nulls: str,
+    resume: bool,
+    force: bool,
+) -> None:
+    """Write a folder of predictions for a table that is read by row groups; ``about`` identifies them."""
+    with output.working("starting"):
+        from deepfls.cli.opening import open_model
+        from deepfls.data.tables import quoted
+        from deepfls.estimators.prediction import write_parts
+        from deepfls.training.distributed import process_group
+        from deepfls.training.progress import ReadingBar
+
+    import hashlib
+
+    with process_group() as group:
+        with group.together():
+            if out.exists() and not out.is_dir():
+                raise UsageError(f"--out must be a folder for predictions in parts, got the file {quoted(out)}.")
+            if not out.parent.is_dir():
+                raise UsageError(f"--out must be in a folder that exists, got {quoted(out)}.")
+            model = open_model(path)
+            files, columns = model.stream(source, about["keep"], output)
+        with contextlib.ExitStack() as stack:
+            step = None
+            if output.bars and group.leads:
+                step = stack.enter_context(ReadingBar(files.n_rows // group.size, "predicting")).step
+            written = write_parts(
+                files,
+                columns,
+                lambda data: predicted(model, data),
+                out,
+                about={"model": hashlib.sha256(path.read_bytes()).hexdigest(), **about},
+                nulls=nulls,
+                resume=resume,
+                force=force,
+                group=group,
+                step=step,
+            )
+        if group.leads:
+            parts = counted(written.n_parts, "part")
+            parts += f" ({written.n_found} existed)" if written.n_found else ""
+            output.line(f"Wrote {counted(written.n_rows, 'prediction')} to {parts} in ", shown(out, "bold"))
+            result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
+            output.result({**result, "rows": written.n_rows, "parts": written.n_parts, "processes": group.size})
+
+
+def predicted_columns(model: Model, table: DataTable, *, keep: list[str], prefix: str, interval: float | None) -> pa.Table:
     """Kept columns, then a column for each target and, for a classifier, the probability of each class.
 
     With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class.
@@ -134,9 +156,8 @@ def predicted_columns(
     from deepfls.data.tables import TableError, quoted
 
     table.require(keep, why=" to keep")
-    x = model.inputs(table)
     columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
-    made = [(prefix + name, values) for name, values in _predictions(model, x, table.n_rows, interval)]
+    made = [(prefix + name, values) for name, values in _predictions(model, model.inputs(table), table.n_rows, interval)]
     names = [name for name, _ in made]
     both = [name for name in names if name in columns]
     if both:
@@ -192,8 +213,7 @@ def csv_bytes(table: pa.Table) -> bytes:
     return header.getvalue().encode() + body.getvalue()
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
-    """A table as a Parquet file."""
+def _parquet_bytes(table: pa.Table) -> bytes:
     import io
 
     from pyarrow import parquet

@@ -1,4 +1,4 @@
-"""``deepfls report``: a page to explore a model with, in one HTML file."""
+"""``deepfls report``: an interactive page about a model, in one HTML file."""
 
 from __future__ import annotations
 
@@ -7,46 +7,30 @@ from typing import Annotated
 
 import typer
 
-from deepfls.cli import settings as s
-from deepfls.cli.errors import UsageError
-from deepfls.cli.output import Output, shown
+from deepfls.cli import options as o
+from deepfls.cli.output import CommandOutput, UsageError, shown
 
 
+@o.command
 def report(
-    model: Annotated[Path, s.MODEL_ARGUMENT],
-    data: Annotated[
-        str | None, typer.Argument(help="CSV or Parquet file to measure and summarise.", metavar="[DATA]")
-    ] = None,
-    out: Annotated[
-        Path | None, s.option("--out", "HTML file to write; MODEL.html by default.", s.OUTPUT, metavar="FILE")
-    ] = None,
-    title: Annotated[str | None, s.option("--title", "Heading of the page.", s.OUTPUT, metavar="TEXT")] = None,
-    target: s.TrueValues = None,
-    force: s.Force = False,
-    quiet: s.Quiet = False,
-    json: s.Json = False,
-    debug: s.Debug = False,
+    output: CommandOutput,
+    model: Annotated[Path, o.MODEL_ARGUMENT],
+    data: Annotated[str | None, typer.Argument(help="Table to measure and summarise.", metavar="[DATA]")] = None,
+    out: Annotated[Path | None, o.output_option("HTML file to write.", "MODEL.html")] = None,
+    title: Annotated[str | None, o.output_option("Heading of the page.", "the name of MODEL")] = None,
+    target: o.TrueValues = None,
+    force: o.Force = False,
 ) -> None:
-    """Write a page to explore a model with: one HTML file that computes by itself and needs no network."""
-    output = Output(quiet=quiet, json=json)
+    """Write an interactive page about a model: one HTML file that computes predictions itself and needs no network."""
+    from deepfls.cli.opening import check_output, open_model
+
     out = model.with_suffix(".html") if out is None else out
     if data is None and target:
-        raise UsageError("--target must come with DATA.")
-    with output.shown_warnings():
-        _run(model, data, out, title, target or [], output, force=force)
-
-
-def _run(
-    path: Path, source: str | None, out: Path, title: str | None, target: list[str], output: Output, *, force: bool
-) -> None:
-    from deepfls.cli.models import check_output, open_model
-    from deepfls.cli.rows import rows_of
-
-    sources: list[Path | str] = [path] if path.exists() else []
-    check_output(out, force=force, inputs=sources if source is None else [*sources, source])
+        raise UsageError("--target must be given with DATA.")
+    check_output(out, force=force, inputs=[model] if data is None else [model, data])
     with output.working("writing"):
-        model = open_model(path, targets=target)
-        x, y = (None, None) if source is None else rows_of(model, source)[1:]
-        size = model.estimator.to_report(out, x, y, title=title or path.stem).stat().st_size
+        opened = open_model(model, targets=target or [])
+        x, y = (None, None) if data is None else opened.read(data)[1:]
+        size = opened.estimator.to_report(out, x, y, title=title or model.stem).stat().st_size
     output.line("Wrote ", shown(out, "bold"), f": {size / 1e6:.2f} MB. Open it in a browser.")
-    output.result({"command": "report", "model": str(path), "report": str(out), "bytes": size})
+    output.result({"command": "report", "model": str(model), "report": str(out), "bytes": size})

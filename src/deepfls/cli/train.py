@@ -1,226 +1,361 @@
-"""``deepfls train``: learn a model from a table and save it."""
+"""``deepfls train``: learn a model from a table, in memory or read by row groups, and save it."""
 
 from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from deepfls.cli import settings as s
-from deepfls.cli.errors import INTERRUPT, UsageError
-from deepfls.cli.output import Output, started_processes
-from deepfls.cli.start import check_start, features_of, started_from
-from deepfls.cli.training import announce, check_training, close, refuse_without_stream, with_task
+from deepfls.cli import options as o
+from deepfls.cli.evaluate import Scores, interval_scores_of, json_scores, print_interval_scores, print_scores, scores_of
+from deepfls.cli.import_model import check_start, features_of_start, started_from
+from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
+    from deepfls.cli.opening import Model
     from deepfls.data.layout import Array, Layout
+    from deepfls.data.sources import ParquetSource
     from deepfls.data.tables import DataTable
+    from deepfls.estimators import FLSClassifier, FLSRegressor
+    from deepfls.training.distributed import Group
 
-_OUT = Path("model.fls")
+_TASKS = ("auto", "regression", "classification")
+_OF_STREAMS = ("nulls", "buffer_rows", "checkpoint_dir", "checkpoint_every", "resume")
+# Training rows of a stream that are measured: more would take longer than an epoch, and change no digit that is printed.
+_MEASURED_ROWS = 2**20
 
 
+@o.command
 def train(
-    ctx: typer.Context,
-    data: Annotated[str | None, s.DATA_ARGUMENT] = None,
-    target: s.Target = None,
-    feature: s.Feature = None,
-    drop: s.Drop = None,
-    one_hot: s.OneHot = None,
-    weight: s.Weight = None,
-    task: s.Task = None,
-    test_fraction: s.TestFraction = None,
-    stream: s.Stream = None,
-    nulls: s.Nulls = None,
-    buffer_rows: s.BufferRows = None,
-    config: s.Config = None,
-    kind: s.Kind = None,
-    rules: s.Rules = None,
-    order: s.Order = None,
-    uncertainty: s.Uncertainty = None,
-    reduction: s.Reduction = None,
-    tnorm: s.Tnorm = None,
-    scaling: s.Scaling = None,
-    epochs: s.Epochs = None,
-    batch_size: s.BatchSize = None,
-    loss: s.Loss = None,
-    loss_option: s.LossOption = None,
-    optimizer: s.Optimizer = None,
-    optimizer_option: s.OptimizerOption = None,
-    learning_rate: s.LearningRate = None,
-    schedule: s.Schedule = None,
-    weight_decay: s.WeightDecay = None,
-    gradient_clip: s.GradientClip = None,
-    patience: s.Patience = None,
-    validation: s.Validation = None,
-    seed: s.Seed = None,
-    device: s.Device = None,
-    dtype: s.Dtype = None,
-    start: s.Start = None,
-    centers: s.Centers = None,
-    consequents: s.Consequents = None,
-    width: s.Width = None,
-    ridge: s.Ridge = None,
-    coverage: s.Coverage = None,
-    calibration: s.Calibration = None,
-    interval_weight: s.IntervalWeight = None,
-    calibration_fraction: s.CalibrationFraction = None,
-    normalized_scores: s.NormalizedScores = None,
-    refit: s.Refit = None,
-    group_calibration: s.GroupCalibration = None,
-    checkpoint_dir: s.CheckpointDir = None,
-    checkpoint_every: s.CheckpointEvery = None,
-    resume: s.Resume = None,
-    out: Annotated[
-        Path | None, s.option("--out", "Model file to write; model.fls by default.", s.OUTPUT, metavar="FILE")
+    output: CommandOutput,
+    data: Annotated[str | None, o.DATA_ARGUMENT] = None,
+    target: Annotated[o.Names, o.option("Column to predict; repeat for several.")] = None,
+    feature: Annotated[o.Names, o.option("Column to learn from; repeat for several.", "all others")] = None,
+    drop: Annotated[o.Names, o.option("Column to leave out; repeat for several.")] = None,
+    one_hot: Annotated[bool | None, o.option("Turn text columns into one input per category.")] = None,
+    weight: Annotated[str | None, o.option("Column of sample weights.")] = None,
+    task: Annotated[str | None, o.option("regression or classification; auto: by the type of the target.", "auto")] = None,
+    test_fraction: Annotated[float | None, o.option("Share of the rows held out to measure the error on.", "0")] = None,
+    stream: o.Stream = None,
+    nulls: o.Nulls = None,
+    buffer_rows: Annotated[int | None, o.option("Rows of a stream that are mixed at a time.", "about a million")] = None,
+    config: Annotated[
+        Path | None,
+        o.run_option("TOML file with any of these options; options win.", callback=o.read_config, is_eager=True),
     ] = None,
-    force: s.Force = False,
-    quiet: s.Quiet = False,
-    json: s.Json = False,
-    debug: s.Debug = False,
+    start: Annotated[Path | None, o.run_option("Continue from the rules of a .fis file, or from a model file.")] = None,
+    checkpoint_dir: Annotated[Path | None, o.run_option("Folder for the state of a run on a stream.")] = None,
+    checkpoint_every: Annotated[str | None, o.run_option("Steps, or a time such as 30s.", "200")] = None,
+    resume: Annotated[bool | None, o.run_option("Continue from the newest checkpoint, if there is one.")] = None,
+    out: Annotated[Path, o.output_option("Model file to write.", "model.fls")] = Path("model.fls"),
+    force: o.Force = False,
+    **settings: Any,
 ) -> None:
     """Learn a model from a table and save it.
 
     Settings that are given neither here nor in the file of --config are the defaults of FLSRegressor and FLSClassifier.
     """
-    given = s.settings_of(ctx, train)
-    output = Output(quiet=quiet, json=json)
-    with output.shown_warnings():
-        interrupted = _run(given, output, force=force)
-    if interrupted:
+    named = {name: value for name, value in {**locals(), **settings}.items() if name not in ("output", "settings")}
+    given = {name: value for name, value in named.items() if value is not None and value != []}
+    if _run(given, output):
         raise typer.Exit(INTERRUPT)
 
 
-def _run(given: dict[str, Any], output: Output, *, force: bool) -> bool:
-    """Train as told; whether the user stopped it early."""
-    from deepfls.cli.interval_scores import interval_scores_of, json_interval_scores, print_interval_scores
-    from deepfls.cli.models import Model, check_output
-    from deepfls.cli.scores import json_scores, print_scores, scores_of
-    from deepfls.data.layout import inputs, learn_layout, numbers, targets
-    from deepfls.data.tables import find_files, quoted, read_table
+@dataclass(frozen=True)
+class _Rows:
+    """Rows to train on and to test on, in memory or on disk."""
 
-    for name in ("data", "target"):
+    layout: Layout
+    arguments: dict[str, Any]  # of the estimator
+    classes: bool
+    files: list[str]
+    group: Group
+    n_rows: dict[str, int]  # of the part "train" and, with --test-fraction, of "test"
+    fit: Callable[[Any], object]
+    chunks: Callable[[str], Iterable[tuple[Any, Array]]]  # inputs and targets of a part, piece by piece
+    in_memory: bool = True
+    start: FLSRegressor | None = None
+    measured_share: float = 1.0  # of the training rows
+
+
+def _run(given: Mapping[str, Any], output: CommandOutput) -> bool:
+    """Train, save, measure and print; True if the user interrupted the training."""
+    streamed = bool(given.get("stream")) or started_processes() > 1
+    _check(given, streamed=streamed)
+    arguments = {name: setting.value(given[name]) for name, setting in o.all_settings().items() if name in given}
+    with (_open_stream if streamed else _open_table)(given, arguments, output) as rows:
+        from deepfls import FLSClassifier, FLSRegressor
+        from deepfls.cli.opening import Model
+        from deepfls.data.tables import quoted
+
+        _announce(output, rows)
+        began = time.perf_counter()
+        with o.errors_by_option(o.all_settings()):
+            made = FLSClassifier if rows.classes else FLSRegressor
+            estimator: FLSRegressor | FLSClassifier = rows.start or made(**rows.arguments)
+            rows.fit(estimator.set_params(verbose=int(output.bars)))
+        estimator.set_params(verbose=0)
+        seconds = time.perf_counter() - began
+        estimator.table_ = rows.layout.as_dict()
+        # Saved before the errors are measured: an interrupt in between must not lose the model.
+        with rows.group.together():
+            if rows.group.leads:
+                estimator.save(given["out"])
+        model = Model(estimator, rows.layout, given["out"])
+        intervals: dict[str, Scores] = {}
+        try:
+            with output.working("measuring"):
+                scores = {part: scores_of(model, rows.chunks(part), rows.group) for part in rows.n_rows}
+                if rows.in_memory and estimator.calibration_ is not None:
+                    intervals = {part: interval_scores_of(model, *next(iter(rows.chunks(part)))) for part in rows.n_rows}
+        except KeyboardInterrupt:
+            warnings.warn(f"The model is saved as {quoted(model.path)}; measuring its error was interrupted.", stacklevel=2)
+            return True
+        if rows.group.leads:
+            _print_summary(output, model, rows, scores, intervals, seconds)
+    return bool(estimator.stopped_by_ == "interrupt")
+
+
+def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
+    """Refuse options that no estimator checks."""
+    for name, missing in (("data", "DATA, a CSV or Parquet file,"), ("target", "--target, the column to predict,")):
         if name not in given:
-            missing = "DATA, a CSV or Parquet file," if name == "data" else "--target, the column to predict,"
             raise UsageError(f"{missing} must be given. See 'deepfls train --help'.")
-    arguments = s.estimator_settings(given)
-    task, fraction, seed = given.get("task", "auto"), given.get("test_fraction", 0.0), given.get("seed", 0)
-    check_training(task, fraction, seed)
-    out = given.get("out", _OUT)
-    check_start(given)
-    if given.get("stream") or started_processes() > 1:
-        from deepfls.cli.stream import train_from_stream
+    o.check_choice("--task", given.get("task", "auto"), _TASKS)
+    fraction, seed = given.get("test_fraction", 0.0), given.get("random_state", 0)
+    if not 0.0 <= fraction < 1.0:
+        raise UsageError(f"--test-fraction must be at least 0 and less than 1, got {fraction}.")
+    if not 0 <= seed < 2**32:
+        raise UsageError(f"--random-state must be between 0 and {2**32 - 1}, got {seed}.")
+    check_start(given, streamed=streamed)
+    of_streams = [name for name in _OF_STREAMS if given.get(name) not in (None, False)]
+    if of_streams and not streamed:
+        raise UsageError(f"{o.option_of(of_streams[0])} must be given with --stream.")
+    if given.get("one_hot") and streamed:
+        raise UsageError("--one-hot must be given without --stream: encode text columns before.")
+    of_checkpoints = [name for name in of_streams if name in ("resume", "checkpoint_every")]
+    if of_checkpoints and "checkpoint_dir" not in given:
+        raise UsageError(f"{o.option_of(of_checkpoints[0])} must be given with --checkpoint-dir.")
 
-        return train_from_stream(given, arguments, out, output, force=force)
-    refuse_without_stream(given)
-    find_files(given["data"])  # a missing table is told before anything about the model file
-    check_output(out, force=force, inputs=[given["data"]])
 
+@contextmanager
+def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: CommandOutput) -> Iterator[_Rows]:
+    """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
+    from deepfls.cli.opening import check_output
+    from deepfls.data.layout import inputs, learn_layout, numbers, targets
+    from deepfls.data.tables import find_files, read_table
+
+    find_files(given["data"])  # a missing table is reported before an existing model file
+    check_output(given["out"], force=given["force"], inputs=[given["data"]])
     with output.working("reading the table"):
         table = read_table(given["data"])
-        starting = started_from(given["start"], arguments) if "start" in given else None
+        start = started_from(given["start"], arguments) if "start" in given else None
     layout = learn_layout(
         table,
         given["target"],
-        features=given.get("feature") if starting is None else features_of(starting, given),
+        features=given.get("feature") if start is None else features_of_start(start, given),
         drop=given.get("drop", ()),
         weight=given.get("weight"),
         one_hot=given.get("one_hot", False),
     )
-    layout, classes = with_task(layout, task)
-    if starting is not None and classes:
-        raise UsageError("--start must come with a target of numbers, got one of classes.")
-    arguments |= _interval_settings(arguments, layout, classes=classes)
+    layout, classes = _with_task(layout, given.get("task", "auto"))
+    if start is not None and classes:
+        raise UsageError("--start must be given with a target of numbers, got one of classes.")
+    adapted = _arguments_for(layout, arguments, classes=classes)
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
     weight = numbers(table, given["weight"]) if "weight" in given else None
-    trained, tested = split_rows(table, fraction, seed, y if classes else None)
-    x_trained, x_tested = (x.take(trained), x.take(tested)) if len(tested) else (x, x)
-    announce(output, table.files, layout, len(trained), len(tested))
-
-    with output.working("starting"):  # importing torch takes seconds
-        from deepfls import FLSClassifier, FLSRegressor
-
-    began = time.perf_counter()
-    with s.settings_errors_as_usage():
-        if starting is not None:
-            estimator: FLSRegressor | FLSClassifier = starting.set_params(verbose=int(output.bars))
-        else:
-            estimator = (FLSClassifier if classes else FLSRegressor)(**arguments, verbose=int(output.bars))
-        estimator.fit(x_trained, y[trained], None if weight is None else weight[trained])
-    estimator.set_params(verbose=0)
-    seconds = time.perf_counter() - began
-    estimator.table_ = layout.as_dict()
-    # Before anything else: measuring the error must not cost a trained model.
-    estimator.save(out)
-    model = Model(estimator, layout, out)
-    try:
-        groups = [("train", scores_of(model, x_trained, y[trained]))]
-        covered = []
-        if estimator.calibration_ is not None:
-            covered.append(("train", interval_scores_of(model, x_trained, y[trained])))
-        if len(tested):
-            groups.append(("test", scores_of(model, x_tested, y[tested])))
-            if estimator.calibration_ is not None:
-                covered.append(("test", interval_scores_of(model, x_tested, y[tested])))
-    except KeyboardInterrupt:
-        warnings.warn(f"The model is saved as {quoted(out)}; measuring its error was interrupted.", stacklevel=2)
-        return True
-    output.line()
-    print_scores(output, groups)
-    output.line()
-    print_interval_scores(output, covered)
-    close(output, model, seconds, measured_on_test=len(tested) > 0)
-    output.result(
-        {
-            "command": "train",
-            "model": str(out),
-            "data": [str(file) for file in table.files],
-            "task": "classification" if classes else "regression",
-            "targets": list(layout.targets),
-            "classes": model.classes,
-            "inputs": layout.input_names,
-            "rows": {"train": len(trained), "test": len(tested)},
-            "settings": {name: value for name, value in estimator.get_params().items() if name != "verbose"},
-            "epochs": estimator.n_epochs_,
-            "stopped_by": estimator.stopped_by_,
-            "seconds": round(seconds, 3),
-            "scores": {group: json_scores(scores) for group, scores in groups},
-            "intervals": {group: json_interval_scores(scores) for group, scores in covered} or None,
-        }
+    parts = split_rows(table, given.get("test_fraction", 0.0), given.get("random_state", 0), y if classes else None)
+    pieces = {part: (x.take(rows) if len(parts) > 1 else x, y[rows]) for part, rows in parts.items()}
+    with output.working("starting"):
+        from deepfls.training.distributed import Group
+    yield _Rows(
+        layout,
+        adapted,
+        classes,
+        [str(file) for file in table.files],
+        Group(),
+        {part: len(rows) for part, rows in parts.items()},
+        fit=lambda estimator: estimator.fit(*pieces["train"], None if weight is None else weight[parts["train"]]),
+        chunks=lambda part: [pieces[part]],
+        start=start,
     )
-    return bool(estimator.stopped_by_ == "interrupt")
 
 
-def _interval_settings(arguments: dict[str, Any], layout: Layout, *, classes: bool) -> dict[str, Any]:
-    """Groups by the inputs that a column became; settings of intervals alone are refused for classes."""
-    from deepfls.data.tables import TableError, nearest, quoted
+@contextmanager
+def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output: CommandOutput) -> Iterator[_Rows]:
+    """A table that is read by row groups, by this process or by all that torchrun started."""
+    with output.working("starting"):
+        from deepfls.cli.opening import check_output
+        from deepfls.data.sources import ParquetSource
+        from deepfls.data.tables import find_files
+        from deepfls.training.checkpoint import Checkpoints
+        from deepfls.training.distributed import process_group
 
-    for name in ("interval_weight", "normalized_scores"):
-        if classes and name in arguments:
-            raise UsageError(f"--{name.replace('_', '-')} must be given for numbers only, got a target of classes.")
-    columns = []
-    for column in arguments.get("group_calibration", ()):
-        if column not in layout.features:
-            raise TableError(
-                f"Column {quoted(column)} must be an input of the model to group by.{nearest(column, layout.features)}"
+    resume, checkpoints = bool(given.get("resume")), None
+    with o.errors_by_option(("checkpoint_every",)):
+        if "checkpoint_dir" in given:
+            checkpoints = Checkpoints(given["checkpoint_dir"], given.get("checkpoint_every", 200), resume=resume)
+    with process_group() as group:
+        with group.together(), o.errors_by_option(("nulls", "buffer_rows")):
+            local = [] if "://" in given["data"] else [given["data"]]
+            for path in local:
+                find_files(path)
+            if group.leads:
+                # A resumed run may have written its model before it was stopped.
+                check_output(given["out"], force=given["force"] or resume, inputs=local)
+            source = ParquetSource(
+                given["data"],
+                target=given["target"],
+                features=given.get("feature"),
+                drop=given.get("drop", ()),
+                weight=given.get("weight"),
+                nulls=given.get("nulls", "error"),
+                buffer_rows=given.get("buffer_rows", "auto"),
+                verbose=int(output.bars),
             )
-        columns += [f"{column}={value}" for value in layout.categories.get(column, ())] or [column]
-    return {"group_calibration": columns} if columns else {}
+            layout, classes = _with_task(source.layout, given.get("task", "auto"))
+            adapted = _arguments_for(layout, arguments, classes=classes)
+            source = source if classes else source.with_numbers()
+        fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
+        trained = source.part(seed, fraction, 1.0) if fraction > 0 else source
+        share = min(1.0, _MEASURED_ROWS / n_rows)
+        measured = {"train": trained if share == 1.0 else trained.part(seed + 7, 0.0, share)}
+        sizes = {"train": n_rows - round(fraction * n_rows)}
+        if fraction > 0:
+            measured["test"], sizes["test"] = source.part(seed, 0.0, fraction), n_rows - sizes["train"]
+        yield _Rows(
+            layout,
+            adapted,
+            classes,
+            [str(file) for file in source.files.files],
+            group,
+            sizes,
+            fit=lambda estimator: estimator.fit(trained, checkpoints=checkpoints),
+            chunks=lambda part: _chunks(measured[part], group, classes=classes),
+            in_memory=False,
+            measured_share=share,
+        )
 
 
-def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | None) -> tuple[Array, Array]:
-    """Sorted rows to train on and to test on; of every class, at least one row is trained on."""
+def _chunks(source: ParquetSource, group: Group, *, classes: bool) -> Iterator[tuple[Any, Array]]:
+    """Inputs and targets of the row groups that this process measures."""
+    import pyarrow as pa
+
+    for _, rows in source.all_rows(range(group.rank, source.n_groups, group.size), classes=classes):
+        yield pa.table(dict(zip(source.layout.input_names, rows.x.T.copy(), strict=True))), rows.y
+
+
+def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
+    """The layout for a task, and True for classification; "auto" classifies a target of text or of true and false."""
+    classes = task == "classification" or (task == "auto" and layout.target_kind != "number")
+    if classes and len(layout.targets) > 1:
+        raise UsageError(f"Classification takes one --target, got {len(layout.targets)}.")
+    # As numbers, true and false are 1 and 0, and text is an error that names its row.
+    return (layout if classes else replace(layout, target_kind="number")), classes
+
+
+def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | None) -> dict[str, Array]:
+    """Sorted rows of the parts "train" and "test", by class for classes; a class of one row is trained on."""
     import numpy as np
 
     from deepfls.data.tables import TableError
 
-    order = np.random.default_rng(seed).permutation(table.n_rows)
-    groups = [order] if classes is None else [order[classes[order] == name] for name in np.unique(classes)]
-    sizes = [min(round(fraction * len(group)), len(group) - 1) for group in groups]
-    tested = np.sort(np.concatenate([group[:size] for group, size in zip(groups, sizes, strict=True)]))
-    trained = np.sort(np.concatenate([group[size:] for group, size in zip(groups, sizes, strict=True)]))
-    if fraction > 0 and not len(tested):
-        raise TableError(f"{table.label} must have enough rows to hold a share of {fraction:g} out, got {table.n_rows}.")
-    return trained, tested
+    rows = np.arange(table.n_rows)
+    if fraction == 0:
+        return {"train": rows}
+    from sklearn.model_selection import train_test_split
+
+    single = np.zeros(0, dtype=int)
+    if classes is not None:
+        _, first, counts = np.unique(classes, return_index=True, return_counts=True)
+        single = first[counts == 1]
+        rows = np.delete(rows, single)
+    try:
+        by_class = None if classes is None else classes[rows]
+        train, test = train_test_split(rows, test_size=fraction, random_state=seed, stratify=by_class)
+    except ValueError as error:
+        enough = "enough rows" if classes is None else "enough rows of every class"
+        raise TableError(
+            f"{table.label} must have {enough} to hold a share of {fraction:g} out, got {counted(table.n_rows, 'row')}."
+        ) from error
+    return {"train": np.sort(np.concatenate([train, single])), "test": np.sort(test)}
+
+
+def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: bool) -> dict[str, Any]:
+    """Arguments of the estimator; the groups of a text column are those of the inputs of its categories."""
+    from deepfls.data.tables import TableError, nearest, quoted
+
+    for name in arguments:
+        if classes and name not in o.settings_of("FLSClassifier"):
+            raise UsageError(f"{o.option_of(name)} must be given for numbers only, got a target of classes.")
+    columns = []
+    for column in arguments.get("group_calibration", ()):
+        if column not in layout.features:
+            hint = nearest(column, layout.features)
+            raise TableError(f"Column {quoted(column)} must be an input of the model to group by.{hint}")
+        columns += [f"{column}={value}" for value in layout.categories.get(column, ())] or [column]
+    return {**arguments, **({"group_calibration": columns} if columns else {})}
+
+
+def _announce(output: CommandOutput, rows: _Rows) -> None:
+    """Print the files, the number of rows, and the columns."""
+    files = shown(Path(rows.files[0]).name, "bold") if len(rows.files) == 1 else counted(len(rows.files), "file")
+    n_trained, n_rows = rows.n_rows["train"], sum(rows.n_rows.values())
+    size = counted(n_rows, "row") if n_trained == n_rows else f"{n_trained:,} of {counted(n_rows, 'row')}"
+    targets = rows.layout.targets
+    names = [part for name in targets for part in (", ", shown(name, "bold", width=40))][1:]
+    about = f": {size}, {counted(len(rows.layout.input_names), 'input')}, target{'s' * (len(targets) > 1)} "
+    output.line("Training on ", files, about, *names)
+
+
+def _print_summary(
+    output: CommandOutput,
+    model: Model,
+    rows: _Rows,
+    scores: dict[str, Scores],
+    intervals: dict[str, Scores],
+    seconds: float,
+) -> None:
+    """Print the measures and what was saved, or both as JSON."""
+    estimator = model.estimator
+    output.line()
+    print_scores(output, scores)
+    output.line()
+    if intervals:
+        print_interval_scores(output, intervals)
+    if rows.measured_share < 1.0:
+        output.line(f"Of the training rows, a share of {rows.measured_share:.2g} was measured.", style="dim")
+    if "test" not in scores:
+        output.line("Measured on the training rows; --test-fraction 0.2 would hold rows out.", style="dim")
+    ends = {
+        "interrupt": ", as it was when training was interrupted",
+        "patience": ", stopped early",
+        "divergence": ", the last finite state",
+    }
+    size = f"{estimator.kind}, {counted(estimator.n_rules, 'rule')}, {counted(estimator.n_epochs_, 'epoch')}"
+    output.line("Saved ", shown(model.path, "bold"), f": {size}, {seconds:.1f} s{ends.get(estimator.stopped_by_, '')}")
+    output.result(
+        {
+            "command": "train",
+            "model": str(model.path),
+            "data": rows.files,
+            "task": model.task,
+            "targets": list(rows.layout.targets),
+            "classes": model.classes,
+            "inputs": rows.layout.input_names,
+            "rows": {"train": rows.n_rows["train"], "test": rows.n_rows.get("test", 0)},
+            "processes": rows.group.size,
+            "settings": {name: value for name, value in estimator.get_params().items() if name != "verbose"},
+            "epochs": estimator.n_epochs_,
+            "stopped_by": estimator.stopped_by_,
+            "seconds": round(seconds, 3),
+            "scores": {part: json_scores(measured) for part, measured in scores.items()},
+            "intervals": {part: json_scores(measured) for part, measured in intervals.items()} or None,
+        }
+    )

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import copy
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -109,11 +109,11 @@ class FLSEstimator(ReadingDoors, ExportDoors, BaseEstimator):  # type: ignore[mi
         calibration_fraction: float | str = "auto",
         normalized_scores: bool = True,
         refit: bool | str = "auto",
-        group_calibration: Any = None,
+        group_calibration: str | int | Sequence[str | int] | None = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         dtype: str = "float32",
         verbose: int = 0,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -264,11 +264,11 @@ class FLSClassifier(ClassifierMixin, PredictsSets, FLSEstimator):  # type: ignor
         calibration: str | None = "split",
         calibration_fraction: float | str = "auto",
         refit: bool | str = "auto",
-        group_calibration: Any = None,
+        group_calibration: str | int | Sequence[str | int] | None = None,
         validation_fraction: float = 0.1,
         patience: int | None = None,
         warm_start: bool = False,
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         dtype: str = "float32",
         verbose: int = 0,

@@ -37,7 +37,7 @@ MF2='open':'constant',[16]
 1, 1 (1) : 1
 2, 2 (1) : 1
 """
-TRAIN = ("train", "plant.csv", "--target", "y", "--out", "more.fls", "--seed", "0")
+TRAIN = ("train", "plant.csv", "--target", "y", "--out", "more.fls", "--random-state", "0")
 
 
 @pytest.fixture
@@ -92,17 +92,19 @@ def test_training_goes_on_from_rules_and_from_models(run: Run, rules: Path) -> N
 
 @pytest.mark.usefixtures("rules")
 def test_start_tells_what_it_decides(run: Run, refused: Refused) -> None:
-    message = "--rules must not be given with --start, which decides it."
-    assert refused(*TRAIN, "--start", "expert.fis", "--rules", "3", code=2) == message
-    message = "--start must come without --stream, and in one process."
+    message = "--n-rules must not be given with --start, which determines it."
+    assert refused(*TRAIN, "--start", "expert.fis", "--n-rules", "3", code=2) == message
+    message = "--start must be given without --stream, and in one process."
     assert refused(*TRAIN, "--start", "expert.fis", "--stream", code=2) == message
     message = "There is no file of rules 'expart.fis'. Did you mean 'expert.fis'?"
     assert refused(*TRAIN, "--start", "expart.fis", code=2) == message
     message = "--feature must be x, the inputs of --start, or be left out."
     assert refused(*TRAIN, "--start", "expert.fis", "--feature", "z", code=2) == message
-    message = "--start must come with a target of numbers, got one of classes."
+    message = "--start must be given with a target of numbers, got one of classes."
     words = [("label" if word == "y" else word) for word in TRAIN]
     assert refused(*words, "--start", "expert.fis", code=2) == message
-    run("train", "plant.csv", "--target", "label", "--feature", "x", "--epochs", "1", "--rules", "2", "--out", "label.fls")
+    run(
+        "train", "plant.csv", "--target", "label", "--feature", "x", "--epochs", "1", "--n-rules", "2", "--out", "label.fls"
+    )
     message = "--start must be a file of rules or a model of numbers, got one of classes: 'label.fls'."
     assert refused(*TRAIN, "--start", "label.fls", code=2) == message

@@ -1,0 +1,273 @@
+"""Flags, configuration files, and their way into the estimators."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls.cli import options
+from deepfls.cli.output import RENAMED, CommandOutput
+from deepfls.cli.train import train
+from deepfls.estimators.base import DTYPES, KINDS, SCALINGS
+from deepfls.functional.losses import LOSSES
+from deepfls.training.config import SCHEDULES
+from deepfls.training.start import CENTERS, CONSEQUENTS
+
+Run = Callable[..., Any]
+Refused = Callable[..., str]
+
+RUN = 'target = "y"\nfeature = ["x"]\nepochs = 2\nn-rules = 2\nrandom_state = 0\n'
+
+
+def settings(run: Run, *flags: str) -> dict[str, Any]:
+    result = run("train", "plant.csv", "--config", "run.toml", "--json", "--force", *flags)
+    return dict(json.loads(result.stdout)["settings"])
+
+
+@pytest.fixture
+def config(folder: Path) -> Callable[[str], None]:
+    """Writes run.toml."""
+    return lambda text: (folder / "run.toml").write_text(text, encoding="utf-8") and None
+
+
+# Options from the constructor
+
+
+def test_every_setting_of_the_estimators_is_an_option() -> None:
+    settings = {*FLSRegressor().get_params(), *FLSClassifier().get_params()} - {"warm_start", "verbose"}
+    assert set(options.all_settings()) == settings
+    assert settings <= set(inspect.signature(train).parameters)
+
+
+@pytest.mark.parametrize(
+    ("name", "types"),
+    [
+        ("kind", (str,)),
+        ("n_rules", (int,)),
+        ("epochs", (int, str)),
+        ("learning_rate", (float, str)),
+        ("gradient_clip", (float,)),
+        ("patience", (int,)),
+        ("random_state", (int,)),
+        ("normalized_scores", (bool,)),
+        ("refit", (bool, str)),
+        ("loss", (str,)),
+        ("optimizer", (str,)),
+        ("loss_options", (list,)),
+        ("group_calibration", (list,)),
+    ],
+)
+def test_type_of_an_option_is_that_of_the_constructor(name: str, types: tuple[type, ...]) -> None:
+    assert options.all_settings()[name].types == types
+
+
+SOURCE = """
+class Shared:
+    def __init__(
+        self,
+        *,
+        n_rules: int = 10,
+        smoothness: float | Literal["auto"] = "auto",
+        robust: bool = False,
+        on_epoch: Callable[[float], None] | None = None,
+    ) -> None: ...
+
+class FLSRegressor(Mixin, Shared): ...
+
+class FLSClassifier(Shared): ...
+"""
+
+
+def test_new_parameter_of_the_constructor_is_a_new_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "any_name.py").write_text(SOURCE)
+    monkeypatch.setattr(options, "_SOURCES", tmp_path)
+    options.settings_of.cache_clear()
+    found = {}
+
+    @options.command
+    def learn(output: CommandOutput, **settings: Any) -> None:
+        found.update(settings)
+
+    app = typer.Typer()
+    app.command()(learn)
+    done = CliRunner().invoke(app, ["--smoothness", "0.5", "--robust"])
+    options.settings_of.cache_clear()
+    assert done.exit_code == 0, done.output
+    assert found == {"n_rules": None, "smoothness": "0.5", "robust": True}
+
+
+def help_of(run: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The entry of an option in the help of train, in one line."""
+    monkeypatch.setenv("COLUMNS", "1000")
+    lines = run("train", "--help").stdout.splitlines()
+    return next(" ".join(line.strip("│ ").split()) for line in lines if line.startswith(f"│ {name} "))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("--kind", "--kind TEXT Interval Type-2 or Type-1 sets. One of it2, t1. [default: it2]"),
+        ("--n-rules", "--n-rules N Number of rules. [default: 10]"),
+        ("--order", "--order N Linear or constant consequents. One of 1, 0. [default: 1]"),
+        ("--gradient-clip", "--gradient-clip X Largest norm of a gradient. [default: none]"),
+        ("--ridge", "--ridge X Penalty of the ridge start, per row. [default: 0.0001]"),
+    ],
+)
+def test_help_is_the_docstring(run: Run, name: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert help_of(run, name, monkeypatch) == text
+
+
+def test_help_names_choices_and_defaults_of_both_estimators(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = help_of(run, "--loss", monkeypatch)
+    assert text.endswith("l2, l1, huber, log-cosh, pinball, cross-entropy. [default: l2; for classes cross-entropy]")
+    text = help_of(run, "--calibration", monkeypatch)
+    assert text.endswith("One of cqr, split, none, aps. [default: cqr; for classes split]")
+
+
+def test_help_names_other_settings_by_their_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "used only with --patience" in help_of(run, "--validation-fraction", monkeypatch)
+    assert "`" not in run("train", "--help").stdout
+
+
+def test_help_gives_the_default_of_every_setting(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in FLSRegressor().get_params().items():
+        if name in options.all_settings():
+            assert f"[default: {str(value).lower()}" in help_of(run, options.option_of(name), monkeypatch)
+
+
+@pytest.mark.parametrize("names", [KINDS, SCALINGS, tuple(DTYPES), SCHEDULES, CENTERS, CONSEQUENTS, tuple(LOSSES)], ids=str)
+def test_help_names_every_choice(run: Run, names: tuple[str, ...]) -> None:
+    words = run("train", "--help").stdout.replace("│", " ").replace(",", " ").replace(".", " ").replace(";", " ").split()
+    assert set(names) <= set(words)
+
+
+# Mistyped and renamed options
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("--n-rulez", " Did you mean --n-rules?"),
+        ("--nrules", " Did you mean --n-rules?"),
+        ("--batchsize", " Did you mean --batch-size?"),
+        ("--learning_rate", " Did you mean --learning-rate?"),
+        ("--targt", " Did you mean --target?"),
+        ("--no-refti", " Did you mean --no-refit?"),
+        ("--zebra", ""),
+        ("--x", ""),
+    ],
+)
+def test_mistyped_option_suggests_the_nearest(refused: Refused, name: str, hint: str) -> None:
+    message = refused("train", "plant.csv", name, "3", code=2)
+    assert message == f"There is no option {name}.{hint} See 'deepfls train --help'."
+
+
+@pytest.mark.parametrize(("old", "new"), RENAMED.items())
+def test_renamed_option_is_refused_with_its_name(refused: Refused, old: str, new: str) -> None:
+    message = refused("train", "plant.csv", old, "3", code=2)
+    assert message == f"{old} is now called {new}. See 'deepfls train --help'."
+
+
+def test_old_name_is_not_suggested_where_the_new_one_is_unknown(refused: Refused) -> None:
+    message = refused("predict", "m.fls", "plant.csv", "--seed", "3", code=2)
+    assert message == "There is no option --seed. See 'deepfls predict --help'."
+
+
+# The file of --config
+
+
+def test_config_gives_settings_and_flags_win(run: Run, config: Callable[[str], None]) -> None:
+    config(RUN + 'kind = "t1"\n')
+    assert settings(run)["kind"] == "t1"
+    chosen = settings(run, "--kind", "it2", "--n-rules", "3")
+    assert (chosen["kind"], chosen["n_rules"], chosen["epochs"]) == ("it2", 3, 2)
+
+
+def test_config_may_hold_the_whole_run(run: Run, config: Callable[[str], None], folder: Path) -> None:
+    config(RUN + 'data = "plant.csv"\nout = "m.fls"\ntest_fraction = 0.25\n')
+    run("train", "--config", "run.toml")
+    assert (folder / "m.fls").is_file()
+
+
+def test_config_table_of_the_command_wins_over_the_top(run: Run, config: Callable[[str], None]) -> None:
+    config("n_rules = 5\nridge = 1\n[predict]\nanything = 1\n[train]\n" + RUN)
+    chosen = settings(run)
+    assert (chosen["n_rules"], chosen["ridge"]) == (2, 1)
+
+
+def test_config_takes_names_of_flags_and_of_the_estimators(run: Run, config: Callable[[str], None]) -> None:
+    config(RUN + 'batch-size = 8\nlearning_rate = 0.5\ntype_reduction = "nt"\nloss = "huber"\nloss_options = {delta = 2}\n')
+    chosen = settings(run)
+    assert (chosen["batch_size"], chosen["learning_rate"], chosen["type_reduction"]) == (8, 0.5, "nt")
+    assert chosen["loss_options"] == {"delta": 2}
+
+
+def test_config_switch_is_turned_off_by_a_flag(run: Run, config: Callable[[str], None], refused: Refused) -> None:
+    config(RUN.replace('["x"]', '["x", "color"]') + "one_hot = true\n")
+    run("train", "plant.csv", "--config", "run.toml")
+    assert "'color'" in refused("train", "plant.csv", "--config", "run.toml", "--no-one-hot", "--force", code=1)
+    assert list(load("model.fls").feature_names_in_) == ["x", "color=blue", "color=green", "color=red"]
+
+
+def test_config_takes_every_form_of_a_value(run: Run, config: Callable[[str], None]) -> None:
+    config(
+        RUN.replace("epochs = 2\n", "")
+        + 'patience = 5\nepochs = "auto"\nrefit = "auto"\nnormalized_scores = false\ncalibration = "none"\n'
+        'coverage = 0.8\nloss_options = ["delta=2"]\nloss = "huber"\noptimizer_options = {betas = [0.8, 0.9]}\n'
+    )
+    chosen = settings(run, "--epochs", "2")
+    assert (chosen["patience"], chosen["epochs"], chosen["refit"], chosen["calibration"]) == (5, 2, "auto", None)
+    assert chosen["normalized_scores"] is False
+    assert chosen["loss_options"] == {"delta": 2}
+    assert chosen["optimizer_options"] == {"betas": [0.8, 0.9]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("epocs = 3\n", "'run.toml' has the key 'epocs', which train does not take. Did you mean 'epochs'?"),
+        ("[train]\nn_rulez = 3\n", "'run.toml' has the key 'n_rulez', which train does not take. Did you mean 'n_rules'?"),
+        ("zebra = 3\n", "'run.toml' has the key 'zebra', which train does not take."),
+        ("[tarin]\nrules = 3\n", "'run.toml' has the key 'tarin', which train does not take. Did you mean 'start'?"),
+        ("quiet = true\n", "'run.toml' has the key 'quiet', which train does not take."),
+        ("verbose = 1\n", "'run.toml' has the key 'verbose', which train does not take."),
+        ("'\\u001b[31m' = 3\n", "'run.toml' has the key '\\\\u001b[31m', which train does not take."),
+        ("rules = 3\n", "'run.toml' has the key 'rules', which is now called 'n_rules'."),
+        ("loss-option = ['delta=1']\n", "'run.toml' has the key 'loss-option', which is now called 'loss_options'."),
+        ("n-rules = 2\nn_rules = 3\n", "'run.toml' gives 'n-rules' twice, once as 'n_rules'."),
+        ("kind = ['t1']\n", "'kind' in 'run.toml' cannot be ['t1']: one value is expected."),
+        ("batch_size = 1.5\n", "--batch-size must be an integer or auto, got '1.5'."),
+        ("loss_options = 3\n", "--loss-options must be NAME=VALUE, got '3'."),
+        # The option parser words the rest, differently in its versions.
+        ('patience = "many"\n', "'patience' in 'run.toml' cannot be 'many': "),
+        ("patience = 2.5\n", "'patience' in 'run.toml' cannot be 2.5: "),
+        ("patience = true\n", "'patience' in 'run.toml' cannot be True: "),
+        ("gradient-clip = 'big'\n", "'gradient-clip' in 'run.toml' cannot be 'big': "),
+        ("one_hot = 'maybe'\n", "'one_hot' in 'run.toml' cannot be 'maybe': "),
+    ],
+    ids=lambda value: str(value)[:12],
+)
+def test_wrong_config_is_told(refused: Refused, config: Callable[[str], None], text: str, message: str) -> None:
+    config(text)
+    got = refused("train", "plant.csv", "--target", "y", "--config", "run.toml", code=2)
+    assert got.startswith(message) if message.endswith(": ") else got == message
+
+
+def test_config_that_is_no_toml_is_told(refused: Refused, config: Callable[[str], None]) -> None:
+    config("n_rules 3\n")
+    assert refused("train", "plant.csv", "--config", "run.toml", code=2).startswith("'run.toml' is not valid TOML: ")
+
+
+def test_missing_config_is_told(refused: Refused, config: Callable[[str], None]) -> None:
+    config("")
+    message = "There is no file 'rnu.toml'. Did you mean 'run.toml'?"
+    assert refused("train", "plant.csv", "--config", "rnu.toml", code=2) == message
+    assert refused("train", "plant.csv", "--config", ".", code=2) == "'.' cannot be read: Is a directory."
