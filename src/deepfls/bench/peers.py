@@ -25,7 +25,7 @@ import numpy as np
 from deepfls.bench import peer_worker
 from deepfls.bench.rows import Row, Target
 from deepfls.bench.timing import Effort, fastest
-from deepfls.data.datasets import cache_folder
+from deepfls.data.cache import cache_folder
 
 # The name of each peer's package, with the version its call was written for.
 PACKAGES = {"pytsk": "scikit-pytsk==0.0.6", "highfis": "highfis==0.36.0", "endgame": "endgame-ml==1.3.2"}
