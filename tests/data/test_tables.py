@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import re
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyarrow import parquet
+from pyarrow import csv, parquet
 
 from deepfls.data.tables import TableError, kind_of, listed, nearest, quoted, read_table
 
@@ -160,6 +161,25 @@ def test_parquet_without_rows_is_told(write: Write) -> None:
 )
 def test_ragged_row_is_told(write: Write, content: str, got: str) -> None:
     assert refused(write("t.csv", content)) == f"'t.csv' must have 2 columns in every row as in its header, {got}."
+
+
+@pytest.mark.parametrize("content", ["a,b\n1,2\n", "a,b\n1,2\n3\n"], ids=["whole", "ragged"])
+def test_csv_is_read_without_a_python_function_in_pyarrow(
+    write: Write, content: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A thread of pyarrow that releases a Python function during the shutdown of the interpreter aborts the process.
+    arguments: list[object] = []
+    options = csv.ParseOptions
+
+    def parse_options(**given: object) -> csv.ParseOptions:
+        arguments.extend(given.values())
+        return options(**given)
+
+    monkeypatch.setattr(csv, "ParseOptions", parse_options)
+    with contextlib.suppress(TableError):
+        read_table(write("t.csv", content))
+    assert arguments
+    assert not any(map(callable, arguments))
 
 
 @pytest.mark.parametrize("content", ["hello", b"PAR1" + b"0" * 20 + b"PAR1", "a,b\n1,2\n"])
