@@ -24,6 +24,7 @@ import pandas as pd
 import torch
 from rich.console import Console
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.metrics import root_mean_squared_error
 from threadpoolctl import threadpool_limits
 
 from deepfls import FLSRegressor, metrics
@@ -74,7 +75,7 @@ def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_te
     if model != "crisp":
         options |= {"coverage": NOMINAL[0], "calibration": "split" if model == "t1" else "cqr"}
     fitted = FLSRegressor(**options).fit(x, y)
-    cell: dict[str, Any] = {"rmse": metrics.rmse(y_test, fitted.predict(x_test))}
+    cell: dict[str, Any] = {"rmse": root_mean_squared_error(y_test, fitted.predict(x_test))}
     if model == "crisp":
         return cell
     if model == "it2":

@@ -28,11 +28,12 @@ from rich.progress import track
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import root_mean_squared_error
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPRegressor
 from threadpoolctl import threadpool_limits
 
-from deepfls import FLSRegressor, initialize, metrics
+from deepfls import FLSRegressor, initialize
 from deepfls.cli.sections import hardware, markdown_table, write_section
 from deepfls.data.datasets import load_dataset
 from deepfls.experiment import SETS, protocol_split
@@ -128,7 +129,7 @@ def measure_starts(
             with threadpool_limits(1), kmeans_start(*start) as seconds:
                 fitted = MODELS[model](seed).fit(x[train], y[train])
             took = time.perf_counter() - began
-            cells.append((metrics.rmse(y[test], fitted.predict(x[test])), took, seconds[0]))
+            cells.append((root_mean_squared_error(y[test], fitted.predict(x[test])), took, seconds[0]))
     errors, fits, kmeans = np.reshape(cells, (seeds, len(starts), 3)).transpose(2, 0, 1).tolist()
     return {"dataset": dataset, "model": model, "starts": starts, "rmse": errors, "seconds": fits, "kmeans_seconds": kmeans}
 

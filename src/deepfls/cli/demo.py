@@ -55,10 +55,11 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
     import numpy as np
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression
+    from sklearn.metrics import root_mean_squared_error
 
     from deepfls.data.datasets import load_dataset
     from deepfls.estimators import FLSRegressor
-    from deepfls.metrics import mean_width, picp, rmse
+    from deepfls.metrics import mean_width, picp
 
     with output.working("reading the map"):
         data = load_dataset("turbidity", n_rows=n_rows, random_state=seed)
@@ -83,7 +84,7 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: Output) -> Non
         if getattr(model, "stopped_by_", None) == "interrupt":
             raise KeyboardInterrupt
         epochs = getattr(model, "n_epochs_", 1)
-        error = rmse(data.y[test, 0], model.predict(data.x[test]))
+        error = root_mean_squared_error(data.y[test, 0], model.predict(data.x[test]))
         row = [name, f"{len(train):,}", f"{seconds:.1f}", f"{len(train) * epochs / seconds:,.0f}", f"{error:.4f}", "", ""]
         if isinstance(model, FLSRegressor):
             lower, upper = model.predict_interval(data.x[test])

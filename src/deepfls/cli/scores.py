@@ -20,8 +20,9 @@ HEADINGS = {"rmse": "RMSE", "mae": "MAE", "r2": "R²", "accuracy": "accuracy", "
 def scores_of(model: Model, x: Any, y: Array) -> Scores:
     """Measures by target: RMSE, MAE and R² of numbers, accuracy and log loss of classes."""
     import numpy as np
+    from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 
-    from deepfls import metrics
+    from deepfls.metrics import log_loss
 
     estimator, classes = model.estimator, model.classes
     if classes is not None:
@@ -32,17 +33,17 @@ def scores_of(model: Model, x: Any, y: Array) -> Scores:
             )
         probabilities = estimator.predict_proba(x)
         measured = {
-            "accuracy": metrics.accuracy(y, classes[probabilities.argmax(axis=1)]),
-            "log_loss": metrics.log_loss(y, probabilities, classes),
+            "accuracy": accuracy_score(y, classes[probabilities.argmax(axis=1)]),
+            "log_loss": log_loss(y, probabilities, classes),
         }
         return {model.target_names[0]: measured}
     truth = y.reshape(len(y), -1)
     predicted = estimator.predict(x).reshape(len(y), -1)
     return {
         name: {
-            "rmse": metrics.rmse(truth[:, place], predicted[:, place]),
-            "mae": metrics.mae(truth[:, place], predicted[:, place]),
-            "r2": metrics.r2(truth[:, place], predicted[:, place]),
+            "rmse": root_mean_squared_error(truth[:, place], predicted[:, place]),
+            "mae": mean_absolute_error(truth[:, place], predicted[:, place]),
+            "r2": r2_score(truth[:, place], predicted[:, place]),
         }
         for place, name in enumerate(model.target_names)
     }

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from deepfls import metrics
 from deepfls._checks import (
     check_count,
     check_number,
@@ -175,6 +174,8 @@ def without(plain: PlainSystem, dropped: Array) -> PlainSystem:
 def _effect(
     estimator: FLSEstimator, full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array
 ) -> DropEffect:
+    from sklearn.metrics import accuracy_score, root_mean_squared_error
+
     count, total = int(dropped.sum()), dropped.size
     if x is None:
         return DropEffect(count, total, "", np.nan, np.nan, np.nan)
@@ -184,10 +185,11 @@ def _effect(
         return DropEffect(count, total, "", np.nan, np.nan, change)
     if full.classes is not None:
         check_same_length(x, y)
-        old, new = (metrics.accuracy(y, full.classes[logits.argmax(axis=1)]) for logits in (before, after))
+        old, new = (accuracy_score(y, full.classes[logits.argmax(axis=1)]) for logits in (before, after))
         return DropEffect(count, total, "accuracy", old, new, change)
     truth = check_targets_of(y, len(x), full.n_outputs)
-    return DropEffect(count, total, "RMSE", metrics.rmse(truth, before), metrics.rmse(truth, after), change)
+    old, new = (root_mean_squared_error(np.ravel(truth), np.ravel(outputs)) for outputs in (before, after))
+    return DropEffect(count, total, "RMSE", old, new, change)
 
 
 def outputs_of(plain: PlainSystem, x: Array) -> Array:

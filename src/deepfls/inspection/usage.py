@@ -168,6 +168,8 @@ def near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
 
 def permutation_ranks(s: PlainSystem, x: Array, y: Array | None, random: np.random.RandomState) -> tuple[str, Array]:
     """The measure, and its growth when each column is shuffled."""
+    from sklearn.metrics import root_mean_squared_error
+
     firing, says = s.firing(x), s.rule_outputs(x)
     before = s.reduced(*firing, says).y
     spread = np.ones(s.n_outputs)
@@ -180,7 +182,7 @@ def permutation_ranks(s: PlainSystem, x: Array, y: Array | None, random: np.rand
         if s.classes is not None:
             odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
             return metrics.log_loss(y, odds / odds.sum(axis=1, keepdims=True), s.classes)
-        return metrics.rmse(y / spread, outputs / spread)
+        return float(root_mean_squared_error(np.ravel(y / spread), np.ravel(outputs / spread)))
 
     start = error(before)
     order = random.permutation(len(x))
