@@ -204,7 +204,7 @@ def test_missing_feature_is_told() -> None:
 def test_numbers_with_a_blemish_are_not_one_hot_encoded() -> None:
     table = data(a=[*map(str, range(30)), "?"], y=range(31))
     message = (
-        "Column 'a' of 't.csv' must hold numbers or categories, got numbers with '?' in data row 31; mend that value or "
+        "Column 'a' of 't.csv' must hold numbers or categories, got numbers with '?' in data row 31; fix that value or "
         "leave the column out with --drop."
     )
     assert refused(learn_layout, table, ["y"], one_hot=True) == message

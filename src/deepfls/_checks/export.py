@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.samples import check_finite_table
 from deepfls._checks.settings import check_count, check_number
-from deepfls._checks.tables import check_finite_table
 
 
 def check_identifier(name: str, value: Any, longest: int = 40) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.tables import check_finite_table, check_number_targets
+from deepfls._checks.samples import check_finite_table, check_number_targets
 
 
 def check_one_row(name: str, x: Any, n_features: int) -> Any:

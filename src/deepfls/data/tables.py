@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -103,7 +102,7 @@ class DataTable:
         if not missing:
             return
         hint = nearest(missing[0], self.names)
-        if not hint and all(_is_number(name) for name in self.names):
+        if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint:
             hint = f" Its columns are {listed(self.names)}."
@@ -303,24 +302,9 @@ def kind_of(column_type: pa.DataType) -> str:
     return "nested"
 
 
-def first_row(mask: pa.ChunkedArray) -> int:
-    """Index of the first true element, -1 if all are false."""
-    return int(pc.index(mask, pa.scalar(True)).as_py())
-
-
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
         return False
     return True
-
-
-def first_text(column: pa.ChunkedArray) -> tuple[int, str, float]:
-    """Row and value of the first text that is not a number, and the share of distinct values that are numbers."""
-    values = [value for value in column.cast(pa.string()).unique().to_pylist() if value is not None]
-    texts = [value for value in values if not _is_number(value)]
-    if not texts:
-        return -1, "", 1.0
-    row = int(pc.index(column.cast(pa.string()), pa.scalar(texts[0])).as_py())
-    return row, texts[0], 1.0 - len(texts) / len(values)
