@@ -179,7 +179,7 @@ DOWNLOADS = [("ccpp", "CCPP.zip", as_zip), ("boston", "housing.data", as_housing
 
 
 def publish(server: LocalServer, monkeypatch: pytest.MonkeyPatch, name: str, file: str, content: bytes) -> str:
-    """Let the local server be the official place of a set; its address."""
+    """Make the local server the official source of a set; return the address of the file."""
     server.files[f"/{file}"] = content
     official = replace(datasets.DATASETS[name], url=f"{server.address}/{file}", sha256=hashlib.sha256(content).hexdigest())
     monkeypatch.setattr(datasets, "DATASETS", MappingProxyType({**datasets.DATASETS, name: official}))
