@@ -1,4 +1,4 @@
-"""Measures of predictions: NumPy in, float out."""
+"""Measures of predictions that scikit-learn lacks: prediction intervals, and classes that a model does not know."""
 
 from __future__ import annotations
 
@@ -12,85 +12,37 @@ from deepfls._checks import (
     check_coverage,
     check_interval_arrays,
     check_levels,
-    check_number,
     check_paired_arrays,
     check_same_length,
 )
 
 
-def _paired_numbers(y_true: ArrayLike, y_pred: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Both as float64: differences of unsigned, small or boolean types would wrap around or fail."""
-    y_true, y_pred = check_paired_arrays(y_true=y_true, y_pred=y_pred)
-    return y_true.astype(np.float64), y_pred.astype(np.float64)
-
-
-def rmse(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Root of the mean squared error, over all samples and outputs.
-
-    Examples
-    --------
-    >>> rmse([1.0, 2.0], [1.0, 4.0])
-    1.4142135623730951
-    """
-    y_true, y_pred = _paired_numbers(y_true, y_pred)
-    return float(np.sqrt(np.mean(np.square(y_true - y_pred))))
-
-
-def mae(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Mean absolute error, over all samples and outputs.
-
-    Examples
-    --------
-    >>> mae([1.0, 2.0], [1.0, 4.0])
-    1.0
-    """
-    y_true, y_pred = _paired_numbers(y_true, y_pred)
-    return float(np.mean(np.abs(y_true - y_pred)))
-
-
-def r2(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Share of the variance explained, the mean over outputs; 0 for an output that does not vary, unless it is hit exactly.
-
-    Examples
-    --------
-    >>> r2([1.0, 2.0, 3.0], [1.0, 2.0, 2.0])
-    0.5
-    """
-    y_true, y_pred = (np.reshape(y, (len(y), -1)) for y in _paired_numbers(y_true, y_pred))
-    errors = np.square(y_true - y_pred).sum(axis=0)
-    spread = np.square(y_true - y_true.mean(axis=0)).sum(axis=0)
-    # Not by the spread: the mean of equal numbers may differ from them in the last bit.
-    varies = (y_true != y_true[0]).any(axis=0) & (spread > 0)
-    explained = np.where(varies, 1.0 - errors / np.where(varies, spread, 1.0), (errors == 0).astype(float))
-    return float(np.mean(explained))
-
-
-def accuracy(y_true: ArrayLike, y_pred: ArrayLike) -> float:
-    """Share of classes that are right.
-
-    Examples
-    --------
-    >>> accuracy(["a", "b", "b"], ["a", "b", "a"])
-    0.6666666666666666
-    """
-    y_true, y_pred = check_paired_arrays(y_true=y_true, y_pred=y_pred)
-    return float(np.mean(y_true == y_pred))
-
-
 def log_loss(y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike) -> float:
-    """Mean of ``-log p`` of the true class, for probabilities (batch, classes).
+    """Log loss of scikit-learn, extended to classes in ``y_true`` that the model does not know: their probability is 0.
+
+    scikit-learn replaces a probability of 0 by the machine epsilon, so that the loss stays finite.
+
+    Parameters
+    ----------
+    y_true : array, shape (rows,)
+    probabilities : array, shape (rows, classes)
+    classes : array, shape (classes,)
+        The class of each column of ``probabilities``.
 
     Examples
     --------
     >>> round(log_loss(["a"], [[0.5, 0.5]], ["a", "b"]), 4)
     0.6931
+    >>> round(log_loss(["c"], [[0.5, 0.5]], ["a", "b"]), 4)
+    36.0437
     """
-    labels, probabilities, classes = np.asarray(y_true), np.asarray(probabilities, dtype=float), np.asarray(classes)
-    check_paired_arrays(y_true=labels, probabilities=probabilities[:, 0])
-    # A class the model has never seen has probability 0, held at the smallest number whose logarithm is finite.
-    known = labels[:, None] == classes[None, :]
-    of_truth = np.where(known, probabilities, 0.0).sum(axis=1)
-    return float(np.mean(-np.log(np.maximum(of_truth, np.finfo(float).tiny))))
+    from sklearn.metrics import log_loss as log_loss_of_known_classes  # here: keeps `import deepfls` light
+
+    known, predicted = np.asarray(classes), np.asarray(probabilities)
+    labels = np.union1d(known, y_true)
+    columns = np.zeros((len(predicted), len(labels)), dtype=predicted.dtype)
+    columns[:, np.searchsorted(labels, known)] = predicted
+    return float(log_loss_of_known_classes(np.searchsorted(labels, y_true), columns, labels=np.arange(len(labels))))
 
 
 def picp(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
@@ -152,20 +104,6 @@ def interval_score(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, covera
     y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
     outside = np.maximum(lower - y_true, 0.0) + np.maximum(y_true - upper, 0.0)
     return float(np.mean(upper - lower + 2.0 / tail * outside))
-
-
-def pinball(y_true: ArrayLike, y_pred: ArrayLike, quantile: float) -> float:
-    """Mean tilted absolute error, smallest in expectation where the prediction is the ``quantile`` of the target.
-
-    Examples
-    --------
-    >>> pinball([1.0, 3.0], [2.0, 2.0], quantile=0.75)
-    0.5
-    """
-    check_number("quantile", quantile, above=0.0, below=1.0)
-    y_true, y_pred = _paired_numbers(y_true, y_pred)
-    error = y_true - y_pred
-    return float(np.mean(np.maximum(quantile * error, (quantile - 1.0) * error)))
 
 
 def crps(y_true: ArrayLike, predicted: ArrayLike, quantiles: ArrayLike) -> float:

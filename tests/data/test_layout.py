@@ -1,4 +1,4 @@
-"""Columns to inputs and targets: what is chosen and encoded, and how every wrong column is told."""
+"""Columns to inputs and targets: what is chosen and encoded, and the error for every wrong column."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_layout_survives_json() -> None:
     ],
     ids=str,
 )
-def test_damaged_layout_is_told(change: dict[str, Any]) -> None:
+def test_damaged_layout_is_refused(change: dict[str, Any]) -> None:
     content = {**Layout(("a", "c"), {"c": ("x",)}, ("y",)).as_dict(), **change}
     assert refused(Layout.from_dict, content) == "The model's description of its columns is damaged: train the model again."
     assert refused(Layout.from_dict, None) == "The model's description of its columns is damaged: train the model again."
@@ -117,7 +117,7 @@ def test_damaged_layout_is_told(change: dict[str, Any]) -> None:
     ],
     ids=["text", "two texts", "dates", "empty", "lists", "bytes", "index", "no features"],
 )
-def test_column_that_is_no_feature_is_told(columns: dict[str, Any], message: str) -> None:
+def test_column_that_is_no_feature_is_refused(columns: dict[str, Any], message: str) -> None:
     assert refused(learn_layout, data(**columns, y=[1, 2]), ["y"]) == message
 
 
@@ -136,7 +136,7 @@ def test_column_that_is_no_feature_is_told(columns: dict[str, Any], message: str
     ],
     ids=str,
 )
-def test_wrong_choice_of_columns_is_told(options: dict[str, Any], message: str) -> None:
+def test_wrong_choice_of_columns_is_refused(options: dict[str, Any], message: str) -> None:
     options = {"targets": ["y"], **options}
     assert refused(learn_layout, data(alpha=[1, 2], b=[1, 2], y=[1, 2]), **options) == message
 
@@ -145,12 +145,12 @@ def test_target_given_twice_counts_once() -> None:
     assert learn_layout(data(a=[1], y=[1]), ["y", "y"]).targets == ("y",)
 
 
-def test_target_of_dates_is_told() -> None:
+def test_target_of_dates_is_refused() -> None:
     message = "Column 'y' of 't.csv' must hold numbers, got dates or times."
     assert refused(learn_layout, data(a=[1], y=[DAY]), ["y"]) == message
 
 
-def test_text_among_several_targets_is_told() -> None:
+def test_text_among_several_targets_is_refused() -> None:
     message = "Several targets must all hold numbers, got text in one."
     assert refused(learn_layout, data(a=[1], y=[1], z=["up"]), ["y", "z"]) == message
 
@@ -166,12 +166,12 @@ def test_text_among_several_targets_is_told() -> None:
     ],
     ids=str,
 )
-def test_value_that_is_no_number_is_told(values: list[Any], message: str) -> None:
+def test_value_that_is_no_number_is_refused(values: list[Any], message: str) -> None:
     assert refused(numbers, data(a=values), "a") == f"Column 'a' of 't.csv' must have {message}"
 
 
 @pytest.mark.parametrize("values", [["x", None, "y"], ["x", "", "y"], ["x", "  ", "y"]], ids=str)
-def test_missing_text_is_told(values: list[Any]) -> None:
+def test_missing_text_is_refused(values: list[Any]) -> None:
     message = "Column 'a' of 't.csv' must have text in every row, got a missing value in data row 2."
     assert refused(texts, data(a=values), "a") == message
 
@@ -180,14 +180,14 @@ def test_nested_column_is_no_text() -> None:
     assert refused(texts, data(a=[[1]]), "a") == "Column 'a' of 't.csv' must hold text, got lists or records."
 
 
-def test_row_is_told_with_its_file() -> None:
+def test_row_is_refused_with_its_file() -> None:
     table = pa.table({"a": [1.0, 2.0, None]})
     joined = DataTable(table, "'*.csv'", (Path("p/a.csv"), Path("p/b.csv")), (2, 1))
     message = "Column 'a' of '*.csv' must have a number in every row, got a missing value in data row 1 of 'b.csv'."
     assert refused(numbers, joined, "a") == message
 
 
-def test_unknown_category_is_told() -> None:
+def test_unknown_category_is_refused() -> None:
     layout = Layout(("c",), {"c": ("blue", "red")})
     message = (
         "Column 'c' of 't.csv' must hold one of the categories 'blue', 'red' the model was trained on, got 'Rod' in data "
@@ -196,7 +196,7 @@ def test_unknown_category_is_told() -> None:
     assert refused(inputs, data(c=["red", "Rod"]), layout) == message
 
 
-def test_missing_feature_is_told() -> None:
+def test_missing_feature_is_refused() -> None:
     message = "'t.csv' has no column 'bb' that the model reads. Did you mean 'BB'?"
     assert refused(inputs, data(a=[1], BB=[1]), Layout(("a", "bb"))) == message
 
@@ -204,7 +204,7 @@ def test_missing_feature_is_told() -> None:
 def test_numbers_with_a_blemish_are_not_one_hot_encoded() -> None:
     table = data(a=[*map(str, range(30)), "?"], y=range(31))
     message = (
-        "Column 'a' of 't.csv' must hold numbers or categories, got numbers with '?' in data row 31; mend that value or "
+        "Column 'a' of 't.csv' must hold numbers or categories, got numbers with '?' in data row 31; fix that value or "
         "leave the column out with --drop."
     )
     assert refused(learn_layout, table, ["y"], one_hot=True) == message
@@ -216,7 +216,7 @@ def test_identifiers_are_not_one_hot_encoded() -> None:
     assert refused(learn_layout, table, ["y"], one_hot=True) == message
 
 
-def test_one_hot_name_that_is_taken_is_told() -> None:
+def test_one_hot_name_that_is_taken_is_refused() -> None:
     table = data(**{"a=x": [1, 2], "a": ["x", "y"], "y": [1, 2]})
     message = "One-hot encoding would make a second input 'a=x': rename that column."
     assert refused(learn_layout, table, ["y"], one_hot=True) == message

@@ -21,12 +21,6 @@ h5py = pytest.importorskip("h5py", reason="h5py is not installed: pip install 'd
 Array = np.ndarray[Any, Any]
 
 
-@pytest.fixture(autouse=True)
-def no_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEEPFLS_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("DEEPFLS_DATA", raising=False)
-
-
 @pytest.fixture(scope="module")
 def pvlib_data() -> Path:
     package = importlib.util.find_spec("pvlib")

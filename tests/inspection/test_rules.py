@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
+from sklearn.metrics import root_mean_squared_error
 
-from deepfls import FLSRegressor, metrics
+from deepfls import FLSRegressor
 from deepfls.inspection import rules_of
 from inspection_cases import HOSTILE, LABELS, NEW, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
 
@@ -146,9 +147,9 @@ def test_drop_leaves_out_sets_that_do_not_matter_and_says_what_it_costs(name: st
     rules = model.rules(x, Y[:, 0], drop=True)
     assert rules.dropped[:, 3].all()
     assert rules.effect is not None
-    assert rules.effect.before == pytest.approx(metrics.rmse(Y[:, 0], model.predict(x)), rel=1e-9)
+    assert rules.effect.before == pytest.approx(root_mean_squared_error(Y[:, 0], model.predict(x)), rel=1e-9)
     assert rules.effect.after == pytest.approx(
-        metrics.rmse(Y[:, 0], predictions_from_json(rules.render("json"), x)[:, 0]), rel=1e-8
+        root_mean_squared_error(Y[:, 0], predictions_from_json(rules.render("json"), x)[:, 0]), rel=1e-8
     )
     assert "x3 is" not in rules.render()
     assert f"RMSE {rules.effect.before:.6g} with all" in rules.render("markdown")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import root_mean_squared_error
 
-from deepfls import FLSRegressor, metrics
+from deepfls import FLSRegressor
 from deepfls.inspection.plain import PlainSystem
 from inspection_cases import LABELS, X, Y, classifier, regressor
 
@@ -37,7 +38,7 @@ def test_permutation_equals_a_full_pass(model: FLSRegressor) -> None:
     x, y = PLAIN[sample], TARGET[sample]
     shuffled = x.copy()
     shuffled[:, 1] = x[order, 1]
-    growth = metrics.rmse(y, model.predict(shuffled)) - metrics.rmse(y, model.predict(x))
+    growth = root_mean_squared_error(y, model.predict(shuffled)) - root_mean_squared_error(y, model.predict(x))
     assert found.permutation[1] == pytest.approx(growth, rel=1e-6)
 
 

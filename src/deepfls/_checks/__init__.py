@@ -19,6 +19,15 @@ from deepfls._checks.intervals import (
     largest_coverage,
     rows_needed,
 )
+from deepfls._checks.samples import (
+    LARGEST,
+    check_finite_table,
+    check_number_targets,
+    check_paired_arrays,
+    check_same_length,
+    check_targets_given,
+    name_text_columns,
+)
 from deepfls._checks.settings import (
     check_count,
     check_device,
@@ -31,15 +40,6 @@ from deepfls._checks.settings import (
     did_you_mean,
 )
 from deepfls._checks.streams import NULLS, Interval, check_absent, check_alone, check_interval
-from deepfls._checks.tables import (
-    LARGEST,
-    check_finite_table,
-    check_number_targets,
-    check_paired_arrays,
-    check_same_length,
-    check_targets_given,
-    name_text_columns,
-)
 from deepfls._checks.tensors import (
     check_alike,
     check_antecedents,

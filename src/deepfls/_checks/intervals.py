@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.samples import check_paired_arrays
 from deepfls._checks.settings import check_number
-from deepfls._checks.tables import check_paired_arrays
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

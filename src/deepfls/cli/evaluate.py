@@ -162,6 +162,7 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
     the width and by group; for classes coverage and size of the sets.
     """
     import numpy as np
+    from sklearn.metrics import mean_pinball_loss
 
     from deepfls import metrics
 
@@ -189,8 +190,8 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
             "mean_width": metrics.mean_width(*ends[1:]),
             "pinaw": metrics.pinaw(*ends),
             "interval_score": metrics.interval_score(*ends, coverage),
-            "pinball_lower": metrics.pinball(ends[0], ends[1], tail),
-            "pinball_upper": metrics.pinball(ends[0], ends[2], 1.0 - tail),
+            "pinball_lower": mean_pinball_loss(ends[0], ends[1], alpha=tail),
+            "pinball_upper": mean_pinball_loss(ends[0], ends[2], alpha=1.0 - tail),
             **({"crps": metrics.crps(ends[0], quantiles[:, :, place], levels)} if len(levels) else {}),
             "by_width": [part._asdict() for part in metrics.coverage_by_width(*ends)],
             "by_group": [] if groups is None else [p._asdict() for p in metrics.coverage_by_group(*ends, np.array(groups))],

@@ -1,49 +1,149 @@
-"""Named data sets: from a local folder, the user's cache, a checked download, or a package that carries them.
+"""Named data sets: their description, and their rows from a local file, a checked download or an installed package.
 
-docs/datasets.md says what each is, where files are looked for, and under which terms.
+docs/datasets.md describes the sets, the folders that are searched and the terms of use.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import hashlib
-import importlib.util
 import io
 import os
-import sys
 import textwrap
-import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePath, PurePosixPath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from deepfls._checks import check_count, check_option
-from deepfls._files import write_whole
-from deepfls.data import turbidity
-from deepfls.data.catalog import DATASETS, DatasetInfo
-from deepfls.data.turbidity import Block
-from deepfls.data.xlsx import first_sheet, zip_member
+from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
+from deepfls.data.turbidity import (
+    FEATURE_NAMES,
+    FILE_NAMES,
+    Block,
+    sample_pairs,
+    turbidity_blocks,
+    turbidity_files,
+    turbidity_map,
+)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-__all__ = [
-    "DATASETS",
-    "Block",
-    "Dataset",
-    "DatasetInfo",
-    "cache_folder",
-    "load_dataset",
-    "turbidity_blocks",
-    "turbidity_map",
-]
+__all__ = ["DATASETS", "Block", "Dataset", "DatasetInfo", "load_dataset", "turbidity_blocks", "turbidity_map"]
 
-# The largest of the files has 4 MB.
-MAX_BYTES = 32 << 20
-TIMEOUT_SECONDS = 30.0
 DEFAULT_TURBIDITY_ROWS = 200_000
+# Limits for spreadsheets, against files made to exhaust the memory. The largest workbook unpacks to about 15 MB.
+_MAX_SHEET_ROWS, _MAX_SHEET_COLUMNS = 100_000, 100
+_MAX_UNPACKED = 64 << 20
+_UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """Description of a named set.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the set.
+    feature_names, target_names : tuple of str
+        Columns, in order.
+    description, citation, licence : str
+        Content, reference to cite, and terms of use.
+    files : tuple of str
+        Accepted file names, in the order of the search.
+    url, sha256 : str
+        Address of the official file and the checksum of its bytes; empty for a set that comes with a package.
+    """
+
+    n_rows: int
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+    description: str
+    citation: str
+    licence: str
+    files: tuple[str, ...] = ()
+    url: str = ""
+    sha256: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.feature_names, *self.target_names)
+
+
+DATASETS: Mapping[str, DatasetInfo] = MappingProxyType(
+    {
+        "ccpp": DatasetInfo(
+            n_rows=9_568,
+            feature_names=("AT", "V", "AP", "RH"),
+            target_names=("PE",),
+            description="Hourly electrical output (MW) of a combined cycle power plant at full load over six years, from "
+            "ambient temperature, exhaust vacuum, ambient pressure and relative humidity; its 41 duplicate rows stay.",
+            citation="P. Tüfekci, Prediction of full load electrical power output of a base load operated combined cycle "
+            "power plant using machine learning methods, Int. J. Electr. Power Energy Syst. 60 (2014) 126-140; UCI 294.",
+            licence="CC BY 4.0",
+            files=("ccpp.csv", "Folds5x2_pp.xlsx", "CCPP.zip"),
+            url=f"{_UCI}/00294/CCPP.zip",
+            sha256="cc7b2a4977c0a44e8221c91d9a7e5746b3c68186cff7e5c61c70af6432b98c7a",
+        ),
+        "boston": DatasetInfo(
+            n_rows=506,
+            feature_names=(
+                *("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE"),
+                *("DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"),
+            ),
+            target_names=("MEDV",),
+            description="Median value (1000 $) of homes in the census tracts of Boston, 1970. Column B encodes the share "
+            "of Black residents on an assumption that is ethically contested: the set is here only to compare with "
+            "published results. boston.csv, as the paper used it, is a rounded copy of the official housing.data.",
+            citation="D. Harrison and D. L. Rubinfeld, Hedonic housing prices and the demand for clean air, J. Environ. "
+            "Econ. Manag. 5 (1978) 81-102; StatLib.",
+            licence="none stated",
+            files=("boston.csv", "housing.data"),
+            url=f"{_UCI}/housing/housing.data",
+            sha256="baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a",
+        ),
+        "enb": DatasetInfo(
+            n_rows=768,
+            feature_names=("X1", "X2", "X3", "X4", "X5", "X6", "X7", "X8"),
+            target_names=("Y1", "Y2"),
+            description="Heating (Y1) and cooling (Y2) load of simulated buildings, from compactness, surface, wall and "
+            "roof area, height, orientation, glazing area and its distribution; several inputs take few values.",
+            citation="A. Tsanas and A. Xifara, Accurate quantitative estimation of energy performance of residential "
+            "buildings using statistical machine learning tools, Energy Build. 49 (2012) 560-567; UCI 242.",
+            licence="CC BY 4.0",
+            files=("enb.csv", "ENB2012_data.xlsx"),
+            url=f"{_UCI}/00242/ENB2012_data.xlsx",
+            sha256="0089fcffc1415e41e2ff63730cca5280efe54fc43d722dfde1b0aaa808e35dc4",
+        ),
+        "turbidity": DatasetInfo(
+            n_rows=111_974_400,
+            feature_names=FEATURE_NAMES,
+            target_names=("turbidity",),
+            description="Linke turbidity of the air in every month and cell (1/12 degree) of a world map, from the place "
+            "on the unit sphere, the month on the unit circle and the altitude (m); cells without an altitude, nearly all "
+            "of them sea, are at 0 m.",
+            citation="J. Remund, L. Wald, M. Lefèvre, T. Ranchin and J. Page, Worldwide Linke turbidity information, "
+            "Proc. ISES Solar World Congress, Göteborg (2003); files of pvlib.",
+            licence="BSD-3-Clause (pvlib)",
+            files=FILE_NAMES,
+        ),
+        "diabetes": DatasetInfo(
+            n_rows=442,
+            feature_names=("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6"),
+            target_names=("progression",),
+            description="Progression of diabetes in one year, from ten measurements of each patient in their own units.",
+            citation="B. Efron, T. Hastie, I. Johnstone and R. Tibshirani, Least angle regression, Ann. Statist. 32 (2004) "
+            "407-499; file of scikit-learn.",
+            licence="BSD-3-Clause (scikit-learn)",
+        ),
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +153,7 @@ class Dataset:
     Attributes
     ----------
     name : str
-        Its key in :data:`DATASETS`.
+        The key in :data:`DATASETS`.
     x : ndarray of shape (rows, features), float64
         Inputs.
     y : ndarray of shape (rows, outputs), float64
@@ -61,9 +161,9 @@ class Dataset:
     feature_names, target_names : tuple of str
         Names of the columns of ``x`` and ``y``.
     description, citation, licence : str
-        What it is, whom to cite, and the terms of use.
+        Content, reference to cite, and terms of use.
     source : str
-        The file or package it was read from.
+        The file or package that was read.
     """
 
     name: str
@@ -87,8 +187,8 @@ def load_dataset(
 ) -> Dataset:
     """A named data set.
 
-    Its file is looked for in ``data_dir`` (else in the folder named by the environment variable ``DEEPFLS_DATA``), then in
-    the user's cache, then downloaded, compared with its official SHA-256, and kept in that cache.
+    Its file is searched in ``data_dir`` (or else in the folder named by the environment variable ``DEEPFLS_DATA``), then in
+    the cache of the user. If neither has it, it is downloaded, compared with its official SHA-256 and kept in the cache.
 
     Parameters
     ----------
@@ -100,9 +200,9 @@ def load_dataset(
         Size of a random sample without replacement, in random order. All rows in their order by default, except for
         "turbidity": 200,000 of its 112 million.
     random_state : int or None
-        Seed of the sample: the same seed gives the same rows. None gives others each time.
+        Seed of the sample: the same seed gives the same rows. None gives other rows in each call.
     download : bool
-        Whether a file that is nowhere else may be downloaded.
+        Whether a file that is in none of the folders may be downloaded.
 
     Returns
     -------
@@ -112,7 +212,7 @@ def load_dataset(
     Raises
     ------
     FileNotFoundError
-        The file is nowhere and could not be downloaded; the message says what to put where.
+        The file was neither found nor downloaded; the message names the file and the folders.
     ValueError
         A file that was found is truncated, damaged or another set.
 
@@ -126,12 +226,12 @@ def load_dataset(
     if n_rows is not None:
         n_rows = check_count("n_rows", n_rows)
     seed = None if random_state is None else check_count("random_state", random_state, 0)
-    # A stream of its own: who splits the rows with default_rng of the same seed would otherwise repeat the permutation that
-    # ordered them, and test on the last rows of the file.
+    # A separate random stream: a split of the rows with default_rng of the same seed would otherwise repeat the permutation
+    # that ordered them, and the test rows would be the last rows of the file.
     random = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1,)))
     if name == "turbidity":
-        files = _turbidity_files(data_dir)
-        (x, y), source = turbidity.sample_pairs(files, n_rows or DEFAULT_TURBIDITY_ROWS, random), str(files.turbidity)
+        files = turbidity_files(data_dir)
+        (x, y), source = sample_pairs(files, n_rows or DEFAULT_TURBIDITY_ROWS, random), str(files.turbidity)
     else:
         table, source = _diabetes() if name == "diabetes" else _read_or_download(name, info, data_dir, download)
         if n_rows is not None:
@@ -151,145 +251,39 @@ def load_dataset(
     )
 
 
-def turbidity_map(month: int, *, step: int = 6, data_dir: str | os.PathLike[str] | None = None) -> tuple[Block, int]:
-    """One month of the set "turbidity" as a map.
-
-    Parameters
-    ----------
-    month : int
-        0 for January to 11.
-    step : int
-        Every how many cells one is taken, in both directions; 6 gives half a degree.
-    data_dir : path, optional
-        Folder with the two files of pvlib, as in :func:`load_dataset`.
-
-    Returns
-    -------
-    Block, int
-        Rows from north to south and west to east, and how many stand side by side: ``y.reshape(-1, n)`` is the map.
-    """
-    check_count("month", month, minimum=0, maximum=turbidity.N_MONTHS - 1)
-    check_count("step", step, maximum=turbidity.SLAB)
-    rows = turbidity.month_rows(_turbidity_files(data_dir), month, step)
-    return rows, len(range(0, turbidity.N_LONGITUDES, step))
-
-
-def turbidity_blocks(
-    *, data_dir: str | os.PathLike[str] | None = None, map_rows: int = 10, missing_altitude: str = "zero"
-) -> Iterator[Block]:
-    """All rows of the set "turbidity" in bounded memory, a few rows of the world map at a time.
-
-    Parameters
-    ----------
-    data_dir : path, optional
-        Folder with the two files of pvlib, as in :func:`load_dataset`.
-    map_rows : int
-        Rows of the map in a block, 1 to 135; each has up to 4,320 cells times 12 months, 2.9 MB.
-    missing_altitude : {"zero", "skip"}
-        What becomes of cells without an altitude, the sea: put at 0 m as pvlib does, which gives all 111,974,400 rows, or
-        left out, which leaves 35,744,004.
-
-    Returns
-    -------
-    iterator of Block
-        ``x`` (rows, 6) and ``y`` (rows, 1), float64, from north to south, west to east and January to December.
-    """
-    check_count("map_rows", map_rows, maximum=turbidity.SLAB)
-    check_option("missing_altitude", missing_altitude, turbidity.MISSING_ALTITUDE)
-    return turbidity.all_blocks(_turbidity_files(data_dir), int(map_rows), missing_altitude)
-
-
-def cache_folder() -> Path:
-    """The folder that keeps downloads: ``DEEPFLS_CACHE``, else ``deepfls`` in the system's place for caches."""
-    chosen = os.environ.get("DEEPFLS_CACHE", "")
-    try:
-        if chosen:
-            return Path(chosen).expanduser()
-        shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
-        # A relative path there is to be ignored: XDG Base Directory Specification.
-        if not shared.is_absolute():
-            if sys.platform == "darwin":
-                shared = Path.home() / "Library" / "Caches"
-            elif sys.platform == "win32":
-                shared = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-            else:
-                shared = Path.home() / ".cache"
-        return shared / "deepfls"
-    except RuntimeError as error:
-        raise RuntimeError("DEEPFLS_CACHE must name a folder where the user has no home, got none.") from error
-
-
-def _search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folder given, if any, then the cache. Lazy: a file found in the first needs no cache."""
-    origin, given = ("DEEPFLS_DATA", os.environ.get("DEEPFLS_DATA", "")) if data_dir is None else ("data_dir", data_dir)
-    if data_dir is not None or given:
-        folder = Path(given).expanduser()
-        if not folder.is_dir():
-            raise NotADirectoryError(f"{origin} must be an existing folder, got {str(folder)!r}.")
-        yield folder
-    yield cache_folder()
-
-
 def _read_or_download(
     name: str, info: DatasetInfo, data_dir: str | os.PathLike[str] | None, download: bool
 ) -> tuple[Array, str]:
-    """The table (rows, columns) of a set that is one file, and where it came from."""
+    """The table (rows, columns) of a set in one file, and the file or address that was read."""
     searched = []
-    for folder in _search_folders(data_dir):
+    for folder in search_folders(data_dir):
         searched.append(repr(str(folder)))
         for path in (folder / file for file in info.files):
             if path.is_file():
                 if path.stat().st_size > MAX_BYTES:
                     raise ValueError(f"{str(path)!r} must have at most {MAX_BYTES:,} bytes, got {path.stat().st_size:,}.")
-                return _parse(name, info, path, path.read_bytes()), str(path)
+                return _parse(name, info, str(path), path.read_bytes()), str(path)
     try:
         if not download:
             raise OSError("download=False")
-        content = _download(info.url, info.sha256)
+        content, source = checked_download(info.url, info.sha256)
     except OSError as error:
-        reason = str(error) or type(error).__name__
         raise FileNotFoundError(
             f"the data set {name!r} needs one of the files {', '.join(info.files)} in {' or '.join(searched)}, or in a "
-            "folder given as data_dir or in the environment variable DEEPFLS_DATA; none is there, and it was not "
-            f"downloaded from {info.url} ({reason})."
+            "folder given as data_dir or in the environment variable DEEPFLS_DATA; none was found, and it was not "
+            f"downloaded from {info.url} ({error})."
         ) from error
-    path = cache_folder() / PurePosixPath(info.url).name
-    table = _parse(name, info, path, content)
+    return _parse(name, info, source, content), source
+
+
+def _parse(name: str, info: DatasetInfo, source: str, content: bytes) -> Array:
+    """The table (rows, columns) in the content of a file, after a check of its columns, rows and numbers."""
+    where, ending = repr(source), PurePath(source).suffix
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, content)
-    except OSError as error:
-        warnings.warn(f"{path.name} was downloaded but could not be kept in the cache ({error}).", stacklevel=3)
-        return table, info.url
-    return table, str(path)
-
-
-def _download(url: str, sha256: str) -> bytes:
-    """The bytes at ``url`` if they are the ones expected; any failure is an OSError."""
-    from http.client import HTTPException  # here: keeps `import deepfls` light
-    from urllib.request import Request, urlopen
-
-    try:
-        with urlopen(Request(url, headers={"User-Agent": "deepfls"}), timeout=TIMEOUT_SECONDS) as response:
-            content: bytes = response.read(MAX_BYTES + 1)
-    except HTTPException as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
-    if len(content) > MAX_BYTES:
-        raise OSError(f"what came has more than {MAX_BYTES:,} bytes")
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise OSError(f"what came is not the official file: its SHA-256 is {found}, not {sha256}")
-    return content
-
-
-def _parse(name: str, info: DatasetInfo, path: Path, content: bytes) -> Array:
-    """The table (rows, columns) in a file's content, after checking that it is this set and that it is whole."""
-    where = repr(str(path))
-    try:
-        rows = _READERS[path.suffix](content)
+        rows = _READERS[ending](content)
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{where} cannot be read as the data set {name!r} ({error}).") from error
-    header, body = (info.columns, rows) if path.suffix == ".data" else (tuple(rows[0]) if rows else (), rows[1:])
+    header, body = (info.columns, rows) if ending == ".data" else (tuple(rows[0]) if rows else (), rows[1:])
     if header != info.columns:
         got = repr(textwrap.shorten(", ".join(header), 200)) if header else "an empty file"
         raise ValueError(f"{where} must have the columns {', '.join(info.columns)}, got {got}.")
@@ -328,33 +322,61 @@ def _spaced_rows(content: bytes) -> list[list[str]]:
     return [line.split() for line in content.decode("utf-8").splitlines() if line.strip()]
 
 
-def _zipped_sheet(content: bytes) -> list[list[str]]:
-    return first_sheet(zip_member(content, "Folds5x2_pp.xlsx"))
+@contextlib.contextmanager
+def _archive(content: bytes) -> Iterator[zipfile.ZipFile]:
+    """An opened zip archive of bounded size; zipfile unpacks no more bytes than the stated sizes."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            n_bytes = sum(member.file_size for member in archive.infolist())
+            if n_bytes > _MAX_UNPACKED:
+                raise ValueError(f"the zip archive unpacks to {n_bytes:,} bytes, more than {_MAX_UNPACKED:,}")
+            yield archive
+    # RuntimeError: encrypted; NotImplementedError: unknown compression; OSError, EOFError: truncated.
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
+        raise ValueError(f"the zip archive is damaged: {str(error) or 'it ends too early'}") from error
+
+
+def _sheet_rows(content: bytes) -> list[list[str]]:
+    """The cells of the first sheet of an .xlsx file as text: values of formulas, "" for an empty cell, no empty rows."""
+    with _archive(content):
+        pass
+    from openpyxl import load_workbook  # here: keeps the import of this file light
+
+    try:
+        with contextlib.closing(load_workbook(io.BytesIO(content), read_only=True, data_only=True)) as book:
+            if not book.worksheets:
+                raise ValueError("it has no sheet")
+            sheet = book.worksheets[0]
+            sheet.reset_dimensions()  # the size stated in a file may be wrong
+            cells = sheet.iter_rows(max_row=_MAX_SHEET_ROWS, max_col=_MAX_SHEET_COLUMNS, values_only=True)
+            filled = (row for row in cells if row.count(None) < len(row))
+            rows = [["" if cell is None else str(cell).strip() for cell in row] for row in filled]
+    except Exception as error:  # openpyxl does not catch the errors of its parsers
+        raise ValueError(f"the spreadsheet is damaged: {' '.join(str(error).split())[:200]}") from error
+    ends = [max((place for place, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
+    return [row[:end] for row, end in zip(rows, ends, strict=True) if end]
+
+
+def _zipped_sheet_rows(content: bytes) -> list[list[str]]:
+    """The first sheet of the power plant's workbook, in any folder of a zip archive."""
+    with _archive(content) as archive:
+        found = [member for member in archive.namelist() if PurePosixPath(member).name == "Folds5x2_pp.xlsx"]
+        if not found:
+            raise ValueError("the archive has no 'Folds5x2_pp.xlsx'")
+        workbook = archive.read(found[0])
+    return _sheet_rows(workbook)
 
 
 _READERS: Mapping[str, Callable[[bytes], list[list[str]]]] = {
     ".csv": _csv_rows,
     ".data": _spaced_rows,
-    ".xlsx": first_sheet,
-    ".zip": _zipped_sheet,
+    ".xlsx": _sheet_rows,
+    ".zip": _zipped_sheet_rows,
 }
 
 
-def _turbidity_files(data_dir: str | os.PathLike[str] | None) -> turbidity.TurbidityFiles:
-    package = importlib.util.find_spec("pvlib")  # not imported: that takes seconds
-    inside = [Path(folder) / "data" for folder in (package.submodule_search_locations or ())] if package else []
-    for folder in (*_search_folders(data_dir), *inside):
-        files = turbidity.TurbidityFiles(*(folder / file for file in turbidity.FILE_NAMES))
-        if all(path.is_file() for path in files):
-            return files
-    raise ModuleNotFoundError(
-        f"the data set 'turbidity' needs the files {' and '.join(turbidity.FILE_NAMES)}, which come with the package "
-        "pvlib: pip install 'deepfls[examples]'."
-    )
-
-
 def _diabetes() -> tuple[Array, str]:
-    from sklearn.datasets import load_diabetes  # here: keeps `import deepfls` light
+    from sklearn.datasets import load_diabetes  # here: keeps the import of this file light
 
     x, y = load_diabetes(return_X_y=True, scaled=False)
     return np.column_stack([x, y]).astype(np.float64), "sklearn.datasets.load_diabetes"

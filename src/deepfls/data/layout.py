@@ -1,4 +1,4 @@
-"""Which columns of a table a model reads, and as what: numbers, one-hot categories, targets."""
+"""The roles of the columns of a table: numbers, one-hot encoded categories, targets."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls.data.tables import KINDS, DataTable, TableError, first_row, first_text, kind_of, listed, nearest, quoted
+from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, nearest, quoted
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# A column of more distinct values is a name or an identifier, not a category.
+# A column of more distinct values holds names or identifiers, not categories.
 MAX_CATEGORIES = 1_000
-# A text column of more distinct values than this, nearly all of them numbers, is a column of numbers with a blemish.
+# A text column of more distinct values, at least this share of them numbers, is a column of numbers with a wrong value.
 _MANY_NUMBERS, _NEARLY_ALL = 20, 0.9
 
 
@@ -31,7 +31,7 @@ class Layout:
     categories : mapping
         The categories of each one-hot encoded feature; every other feature is a number.
     targets : tuple of str
-        Columns that the model predicts; empty where they are not known.
+        Columns that the model predicts; empty if they are unknown.
     target_kind : {"number", "text", "boolean"}
         What the targets hold.
     """
@@ -43,19 +43,19 @@ class Layout:
 
     @property
     def text_columns(self) -> tuple[str, ...]:
-        """Columns of a CSV to be read as text, whatever they look like."""
+        """Columns of a CSV to read as text even if they look like numbers."""
         return (*self.categories, *(self.targets if self.target_kind == "text" else ()))
 
     @property
     def input_names(self) -> list[str]:
-        """Names of the inputs of the model: those of the features, and ``column=category`` for categories."""
+        """Names of the inputs of the model: the name of a feature, or ``column=category`` for each category."""
         names = []
         for name in self.features:
             names += [f"{name}={value}" for value in self.categories[name]] if name in self.categories else [name]
         return names
 
     def as_dict(self) -> dict[str, Any]:
-        """The layout as JSON takes it."""
+        """The layout as a dictionary for JSON."""
         return {
             "features": list(self.features),
             "categories": {name: list(values) for name, values in self.categories.items()},
@@ -65,7 +65,7 @@ class Layout:
 
     @classmethod
     def from_dict(cls, content: Any) -> Layout:
-        """A layout from :meth:`as_dict`, after checking that it is one: it comes from a file."""
+        """The layout from the dictionary of :meth:`as_dict`, after a check of its content, which may come from a file."""
         content = content if isinstance(content, dict) else {}
         features, targets = content.get("features"), content.get("targets")
         categories, target_kind = content.get("categories"), content.get("target_kind")
@@ -93,19 +93,24 @@ def learn_layout(
     weight: str | None = None,
     one_hot: bool = False,
 ) -> Layout:
-    """Choose the columns of a model, and learn the categories of text columns.
+    """The columns of a model and the categories of its text columns.
 
     Parameters
     ----------
     data : DataTable
     targets : sequence of str
     features : sequence of str, optional
-        All columns by default, except targets, weights and those to drop.
+        All columns by default, except targets, weights and columns to drop.
     drop : sequence of str
+        Columns to leave out.
     weight : str, optional
-        Column of sample weights, which is no feature.
+        Column of sample weights, which is not a feature.
     one_hot : bool
-        Whether text columns become one input per category, or an error.
+        Whether text columns become one input per category; otherwise they are an error.
+
+    Returns
+    -------
+    Layout
     """
     data.require(targets, why=" to be the target")
     data.require(features or ())
@@ -119,7 +124,7 @@ def learn_layout(
     if not chosen:
         raise TableError(f"{data.label} must have a column beside the target to learn from, got none.")
     if features is None and "" in chosen:
-        # A row index that was saved with the table would be learned from silently.
+        # It is often a row index that was saved with the table, which must not become a feature silently.
         raise TableError(f"{data.label} has a column without a name: give it one, or leave it out with --drop ''.")
     kinds = {name: kind_of(data.column(name).type) for name in chosen}
     words = [name for name in chosen if kinds[name] in ("text", "category")]
@@ -146,12 +151,12 @@ def learn_layout(
 
 
 def _refuse(data: DataTable, names: Sequence[str], advice: str) -> None:
-    """Say of columns of one kind that they cannot be used, with the first value that shows it."""
+    """Raise an error for columns of a kind that cannot be used, with the first value that shows it."""
     column = data.column(names[0])
     kind = kind_of(column.type)
     example = ""
     if kind in ("text", "category"):
-        row, value, _ = first_text(column)
+        row, value, _ = _first_text(column)
         row, value = (row, value) if row >= 0 else (0, column[0].as_py())
         example = f" ({quoted(value)} in {data.place(row)})"
     if len(names) == 1:
@@ -164,11 +169,11 @@ def _categories(data: DataTable, name: str) -> tuple[str, ...]:
     """The distinct values of a text column, sorted."""
     column = texts(data, name)
     values = sorted(column.unique().to_pylist())
-    row, value, share = first_text(column)
+    row, value, share = _first_text(column)
     if row >= 0 and len(values) > _MANY_NUMBERS and share >= _NEARLY_ALL:
         raise TableError(
             f"Column {quoted(name)} of {data.label} must hold numbers or categories, got numbers with {quoted(value)} in "
-            f"{data.place(row)}; mend that value or leave the column out with --drop."
+            f"{data.place(row)}; fix that value or leave the column out with --drop."
         )
     if len(values) > MAX_CATEGORIES:
         raise TableError(
@@ -179,29 +184,29 @@ def _categories(data: DataTable, name: str) -> tuple[str, ...]:
 
 
 def texts(data: DataTable, name: str) -> pa.ChunkedArray:
-    """A column as text without a missing value."""
+    """A column as text; a missing value is an error."""
     column = data.column(name)
     kind = kind_of(column.type)
     if kind in ("bytes", "nested"):
         raise TableError(f"Column {quoted(name)} of {data.label} must hold text, got {KINDS[kind]}.")
     column = column.cast(pa.string())
     absent = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
-    row = first_row(absent)
+    row = _first_row(absent)
     if row >= 0:
         refuse_missing(data, name, "text", "a missing value", row, int(pc.sum(absent).as_py()))
     return column
 
 
 def numbers(data: DataTable, name: str) -> Array:
-    """A column as float64, all finite."""
+    """A column as float64; a missing or infinite value is an error."""
     column = data.column(name)
     if kind_of(column.type) not in ("number", "boolean"):
         _refuse(data, [name], "")
-    row = first_row(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)))
+    absent = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
+    row = _first_row(absent)
     if row >= 0:
-        count = int(pc.sum(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))).as_py())
-        refuse_missing(data, name, "a number", "a missing value", row, count)
-    # safe=False: integers beyond 2^53 round, as they would in any float64 table.
+        refuse_missing(data, name, "a number", "a missing value", row, int(pc.sum(absent).as_py()))
+    # safe=False: integers above 2^53 are rounded, as in any float64 table.
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
     wrong = ~np.isfinite(values)
     if wrong.any():
@@ -211,7 +216,7 @@ def numbers(data: DataTable, name: str) -> Array:
 
 
 def refuse_missing(data: DataTable, name: str, rule: str, got: str, row: int, count: int) -> None:
-    """Say of a column that a row of it cannot be used."""
+    """Raise an error for a row of a column that cannot be used."""
     more = f" ({count:,} such rows)" if count > 1 else ""
     raise TableError(
         f"Column {quoted(name)} of {data.label} must have {rule} in every row, got {got} in {data.place(row)}{more}."
@@ -229,7 +234,7 @@ def inputs(data: DataTable, layout: Layout) -> pa.Table:
         known = layout.categories[name]
         column = texts(data, name)
         codes = pc.index_in(column, pa.array(known, pa.string()))
-        row = first_row(pc.is_null(codes))
+        row = _first_row(pc.is_null(codes))
         if row >= 0:
             value = str(column[row].as_py())
             raise TableError(
@@ -249,7 +254,7 @@ def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
     data : DataTable
     layout : Layout
     classes : bool
-        Whether whole numbers stay integers, as the names of classes.
+        Whether integers are names of classes and keep their type.
     """
     data.require(layout.targets, why=" to be the target")
     if layout.target_kind == "number":
@@ -258,3 +263,18 @@ def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
             columns = [column.astype(np.int64) for column in columns]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
     return np.asarray(texts(data, layout.targets[0]).to_pylist(), dtype=str)
+
+
+def _first_row(mask: pa.ChunkedArray) -> int:
+    """Index of the first true element, -1 if all are false."""
+    return int(pc.index(mask, pa.scalar(True)).as_py())
+
+
+def _first_text(column: pa.ChunkedArray) -> tuple[int, str, float]:
+    """Row and value of the first text that is not a number, and the share of distinct values that are numbers."""
+    values = [value for value in column.cast(pa.string()).unique().to_pylist() if value is not None]
+    texts = [value for value in values if not is_number(value)]
+    if not texts:
+        return -1, "", 1.0
+    row = int(pc.index(column.cast(pa.string()), pa.scalar(texts[0])).as_py())
+    return row, texts[0], 1.0 - len(texts) / len(values)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deepfls.data.conversion import converted
+from deepfls.data.cache import parquet_copy
 from deepfls.data.tables import (
     CSV_ENDINGS,
     KINDS,
@@ -83,7 +83,7 @@ class ParquetFiles:
         self._systems = [place[0] for place in places]
         self.files = tuple(place[1] for place in places)
         self._places = [
-            str(converted(Path(file), text_columns=text_columns, bar=bar))
+            str(parquet_copy(Path(file), text_columns=text_columns, bar=bar))
             if system is None and file.lower().endswith(CSV_ENDINGS)
             else file
             for system, file in places

@@ -1,34 +1,36 @@
-"""Tables from files: CSV or Parquet to columns in memory, with every way a file can be wrong worded for its owner."""
+"""CSV and Parquet files as columns in memory. An unusable file raises :class:`TableError`, one sentence for the user."""
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import glob
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
-# What is shown of one name, and how many names of a list.
+# Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
-# Bytes at the start of a CSV that hold its header.
+# Bytes at the start of a CSV file that contain its header.
 _HEAD = 1 << 20
-# pandas writes an unnamed row index to Parquet under such a name: it is no column of the user's.
+# pandas writes an unnamed row index to Parquet under such a name. It is not a column of the user.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
+# pyarrow's message for a row of another length than the header. The number of the row counts the header; only a read in one
+# thread gives it.
+_RAGGED_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
 
 
 class TableError(ValueError):
-    """A table that cannot be used as it is; the message is one sentence for the person who has it."""
+    """A table that cannot be used; the message is one sentence for the user."""
 
 
 def quoted(name: object) -> str:
-    """A name as it stands in a message: quoted, shortened, and free of control characters.
+    """A name as a message shows it: quoted, shortened, without control characters.
 
     Examples
     --------
@@ -40,15 +42,15 @@ def quoted(name: object) -> str:
 
 
 def listed(names: Iterable[object]) -> str:
-    """Quoted names with commas, the later ones of a long list as their number."""
+    """Quoted names, separated by commas; a long list ends with the number of names left out."""
     names = list(names)
     rest = len(names) - _SHOWN_NAMES
     return ", ".join(map(quoted, names[:_SHOWN_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def nearest(name: str, options: Iterable[str]) -> str:
-    """A closing hint `` Did you mean 'x'?``, or nothing; letter case and outer blanks do not count as differences."""
-    # Not the one in `_checks`: that file imports torch, and a mistyped name should not wait for it.
+    """The hint `` Did you mean 'x'?``, or an empty text; letter case and outer blanks are ignored."""
+    # `_checks` has a similar function but imports torch, which would delay the error message by seconds.
     plain = {option.strip().casefold(): option for option in options}
     found = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=0.6)
     return f" Did you mean {quoted(plain[found[0]])}?" if found else ""
@@ -56,14 +58,14 @@ def nearest(name: str, options: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class DataTable:
-    """Columns in memory and where they came from.
+    """Columns in memory and the files they were read from.
 
     Attributes
     ----------
     table : pyarrow.Table
         Its column names are distinct and it has at least one row.
     label : str
-        The file or pattern as given, quoted for messages.
+        The path or pattern as given, quoted for messages.
     files, sizes : tuple
         The files read, and the number of rows of each.
     """
@@ -82,7 +84,7 @@ class DataTable:
         return int(self.table.num_rows)
 
     def place(self, row: int) -> str:
-        """A row, counted from 0, as people find it: counted from 1 without the header, in the file that holds it."""
+        """Where to find row ``row`` (from 0): its number from 1 without the header, and its file if there are several."""
         if len(self.files) == 1:
             return f"data row {row + 1}"
         for file, size in zip(self.files, self.sizes, strict=True):
@@ -95,12 +97,12 @@ class DataTable:
         return self.table.column(name)
 
     def require(self, names: Iterable[str], why: str = "") -> None:
-        """Refuse names that are no columns of the table."""
+        """Raise an error for names that are not columns of the table."""
         missing = [name for name in dict.fromkeys(names) if name not in self.names]
         if not missing:
             return
         hint = nearest(missing[0], self.names)
-        if not hint and all(_is_number(name) for name in self.names):
+        if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint:
             hint = f" Its columns are {listed(self.names)}."
@@ -115,7 +117,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataT
     path : str or Path
         A file, or a pattern such as ``"parts/*.parquet"`` that matches files of the same columns.
     text_columns : collection of str
-        Columns of a CSV to take as text even where they look like numbers.
+        Columns of a CSV to read as text even if they look like numbers.
 
     Returns
     -------
@@ -124,7 +126,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataT
     Raises
     ------
     TableError
-        With one sentence that says what is wrong with which file.
+        One sentence that names the file and its fault.
     """
     files = find_files(path)
     label = quoted(path)
@@ -136,7 +138,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataT
 
 
 def find_files(path: str | Path) -> list[Path]:
-    """The file of that name or, if there is none, the files that match it as a pattern, sorted."""
+    """The file of that name or, if it does not exist, the sorted files that match it as a pattern."""
     file = Path(path)
     if file.is_dir():
         raise TableError(f'{quoted(path)} is a folder: give a file, or a quoted pattern such as "{file.name}/*.csv".')
@@ -157,18 +159,31 @@ def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
     if not name.endswith(CSV_ENDINGS + PARQUET_ENDINGS):
         hint = ": save the sheet as CSV" if name.endswith((".xls", ".xlsx", ".ods")) else ""
         raise TableError(f"{label} must end in {', '.join(CSV_ENDINGS + PARQUET_ENDINGS)}{hint}.")
-    try:
+    with file_errors(label):
         table = _read_parquet(path, label) if name.endswith(PARQUET_ENDINGS) else _read_csv(path, label, text_columns)
-        names = list(table.schema.names)
-    except UnicodeDecodeError:
-        raise TableError(f"{label} must be UTF-8 text: save it in that encoding.") from None
-    except (pa.ArrowException, OSError) as error:
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise TableError(f"{label} cannot be read: {reason.rstrip('.')}.") from error
+        names = list(table.schema.names)  # decodes the header
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
     if twice:
         raise TableError(f"{label} must have distinct column names, got {listed(twice)} more than once.")
     return table
+
+
+@contextlib.contextmanager
+def file_errors(label: str, action: str = "read") -> Iterator[None]:
+    """Turn errors of pyarrow and of the operating system into a :class:`TableError`."""
+    try:
+        yield
+    except UnicodeDecodeError:
+        raise TableError(f"{label} must be UTF-8 text: save it in that encoding.") from None
+    except (pa.ArrowException, OSError) as error:
+        ragged = _RAGGED_ROW.match(str(error))
+        if ragged is not None:
+            row, expected, got = map(int, ragged.groups())
+            raise TableError(
+                f"{label} must have {expected} columns in every row as in its header, got {got} in data row {row - 1}."
+            ) from None
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise TableError(f"{label} cannot be {action}: {reason.rstrip('.')}.") from error
 
 
 def _read_parquet(path: Path, label: str) -> pa.Table:
@@ -186,62 +201,46 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
 def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
     from pyarrow import csv
 
-    with pa.input_stream(path) as stream:  # decompresses .gz
-        head = stream.read(_HEAD)
-    if head.startswith(b"PAR1"):
-        raise TableError(f"{label} is a Parquet file: rename it to end in .parquet.")
-    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if head.strip() else []
-    header = next((line for line in lines if line.strip()), None)
-    if header is None:
-        raise TableError(f"{label} is empty.")
-    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError(f"{label} must be UTF-8 text: save it in that encoding.")
-    if len(head) < _HEAD and sum(1 for line in lines if line.strip()) == 1:
-        raise TableError(f"{label} must have rows, got column names only.")
-    wrong: list[Any] = []
+    delimiter = csv_delimiter(path, label)
 
-    def note(row: Any) -> str:
-        wrong.append(row)
-        return "error"
-
-    def read(careful: bool) -> pa.Table:
+    def read(one_thread: bool) -> pa.Table:
+        # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
+        # interpreter aborts the process.
         return csv.read_csv(
             path,
-            read_options=csv.ReadOptions(use_threads=not careful),
-            parse_options=csv.ParseOptions(
-                delimiter=delimiter_of(path, header), newlines_in_values=careful, invalid_row_handler=note
-            ),
+            read_options=csv.ReadOptions(use_threads=not one_thread),
+            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=one_thread),
             convert_options=csv.ConvertOptions(column_types={name: pa.string() for name in text_columns}),
         )
 
     try:
-        return read(careful=False)
+        return read(one_thread=False)
     except pa.ArrowInvalid:
-        wrong.clear()
-    # In one thread pyarrow knows row numbers, and takes line breaks inside quotes wherever its blocks end.
-    try:
-        return read(careful=True)
-    except pa.ArrowInvalid:
-        if not wrong:
-            raise
-        row = wrong[0]
-        raise TableError(
-            f"{label} must have {row.expected_columns} columns in every row as in its header, "
-            f"got {row.actual_columns} in data row {row.number - 1}."
-        ) from None
+        # One thread counts the rows for the message, and accepts line breaks in quotes at the end of a block.
+        return read(one_thread=True)
 
 
-def delimiter_of(path: Path, header: bytes) -> str:
-    """A comma, unless the name or a header without commas says otherwise."""
+def csv_delimiter(path: Path, label: str) -> str:
+    """The delimiter of a CSV file, after a check of its first bytes: a comma unless the name or the header has another."""
+    with pa.input_stream(path) as stream:  # decompresses .gz
+        head = stream.read(_HEAD)
+    if head.startswith(b"PAR1"):
+        raise TableError(f"{label} is a Parquet file: rename it to end in .parquet.")
+    lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
+    if not lines:
+        raise TableError(f"{label} is empty.")
+    header = lines[0]
+    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TableError(f"{label} must be UTF-8 text: save it in that encoding.")
+    if len(head) < _HEAD and len(lines) == 1:
+        raise TableError(f"{label} must have rows, got column names only.")
     if path.name.lower().endswith((".tsv", ".tsv.gz")):
         return "\t"
-    if b"," in header:
-        return ","
-    return ";" if b";" in header else "\t" if b"\t" in header else ","
+    return next((delimiter for delimiter in ",;\t" if delimiter.encode() in header), ",")
 
 
 def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:
-    """Tables of the same columns one under the other, in the column order of the first."""
+    """Tables of the same columns, concatenated in the column order of the first."""
     names = tables[0].schema.names
     for table, file in zip(tables, files, strict=True):
         missing = [name for name in names if name not in table.schema.names]
@@ -249,7 +248,7 @@ def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:
         if missing or added:
             difference = f"no column {listed(missing)}" if missing else f"a column {listed(added)} besides"
             raise TableError(f"{quoted(file)} must have the columns of {quoted(files[0])}, got {difference}.")
-    # Dictionaries differ from file to file, and a file without rows knows no types.
+    # Dictionaries differ between files, and a file without rows has no types.
     parts = [(_decoded(table.select(names)), file) for table, file in zip(tables, files, strict=True) if table.num_rows]
     for name in names:
         typed = [(kind_of(part.schema.field(name).type), file) for part, file in parts]
@@ -260,17 +259,17 @@ def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:
                 f"Column {quoted(name)} must hold the same in every file, got {KINDS[typed[0][0]]} in "
                 f"{quoted(typed[0][1])} and {KINDS[other[0]]} in {quoted(other[1])}."
             )
-    # Permissive: whole numbers in one file join fractions in another.
+    # Permissive: integers in one file and fractions in another become fractions.
     return pa.concat_tables([part for part, _ in parts], promote_options="permissive") if parts else tables[0]
 
 
 def _decoded(table: pa.Table) -> pa.Table:
-    """Categories as plain text."""
+    """The table with dictionary columns as text."""
     fields = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in table.schema]
     return table.cast(pa.schema(fields)).replace_schema_metadata(None)
 
 
-# Kinds of columns, and how messages call what they hold.
+# Kinds of columns, and the words of messages for their values.
 KINDS = {
     "number": "numbers",
     "boolean": "true and false",
@@ -284,7 +283,7 @@ KINDS = {
 
 
 def kind_of(column_type: pa.DataType) -> str:
-    """One of :data:`KINDS`."""
+    """The key of :data:`KINDS` for a type."""
     types = pa.types
     if types.is_integer(column_type) or types.is_floating(column_type) or types.is_decimal(column_type):
         return "number"
@@ -303,24 +302,9 @@ def kind_of(column_type: pa.DataType) -> str:
     return "nested"
 
 
-def first_row(mask: pa.ChunkedArray) -> int:
-    """Index of the first true element, -1 without one."""
-    return int(pc.index(mask, pa.scalar(True)).as_py())
-
-
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:
         return False
     return True
-
-
-def first_text(column: pa.ChunkedArray) -> tuple[int, str, float]:
-    """Row and value of the first text that is no number, and the share of distinct values that are numbers."""
-    values = [value for value in column.cast(pa.string()).unique().to_pylist() if value is not None]
-    texts = [value for value in values if not _is_number(value)]
-    if not texts:
-        return -1, "", 1.0
-    row = int(pc.index(column.cast(pa.string()), pa.scalar(texts[0])).as_py())
-    return row, texts[0], 1.0 - len(texts) / len(values)

@@ -1,21 +1,24 @@
-"""The turbidity of the air, month by month and cell by cell of the world map inside the package pvlib.
+"""The data set "turbidity": the Linke turbidity of the air in every month and cell of a world map in the package pvlib.
 
-Two HDF5 files hold bytes: ``LinkeTurbidities.h5`` 20 times the Linke turbidity in (latitude, longitude, month), and
-``Altitude.h5`` the altitude of a cell, metres = 28 v - 450, with 255 where there is none: the sea, nearly always. Such
-cells count as sea level, as in pvlib. That gives 111,974,400 pairs (cell, month), 35,744,004 of them with an altitude of
-their own; no turbidity is missing.
+Two HDF5 files hold bytes. ``LinkeTurbidities.h5`` is 20 times the Linke turbidity in (latitude, longitude, month).
+``Altitude.h5`` is the altitude of a cell, metres = 28 v - 450; 255 marks a cell without an altitude, mostly sea. Such
+cells are at sea level, as in pvlib. There are 111,974,400 pairs (cell, month), 35,744,004 of them with an altitude. No
+turbidity is missing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks import check_count
+from deepfls._checks import check_count, check_option
+from deepfls.data.cache import search_folders
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -24,12 +27,12 @@ FEATURE_NAMES = ("cos_lat_cos_lon", "cos_lat_sin_lon", "sin_lat", "sin_month", "
 MISSING_ALTITUDE = ("skip", "zero")
 N_LATITUDES, N_LONGITUDES, N_MONTHS = 2160, 4320, 12
 NO_ALTITUDE = 255
-# Map rows in one compressed chunk of the file: reading fewer at a time would unpack the same bytes again.
+# Map rows in one compressed chunk of the file: a read of fewer rows would unpack the same bytes several times.
 SLAB = 135
 
 
 class Block(NamedTuple):
-    """Some rows of the set.
+    """Rows of the set.
 
     Attributes
     ----------
@@ -44,17 +47,31 @@ class Block(NamedTuple):
 
 
 class TurbidityFiles(NamedTuple):
-    """Where the two files are."""
+    """Paths of the two files."""
 
     turbidity: Path
     altitude: Path
 
 
+def turbidity_files(data_dir: str | os.PathLike[str] | None) -> TurbidityFiles:
+    """The two files in the first folder that has both: ``data_dir`` or ``DEEPFLS_DATA``, the cache, the package pvlib."""
+    package = importlib.util.find_spec("pvlib")  # an import would take seconds
+    inside = [Path(folder) / "data" for folder in (package.submodule_search_locations or ())] if package else []
+    for folder in (*search_folders(data_dir), *inside):
+        files = TurbidityFiles(*(folder / file for file in FILE_NAMES))
+        if all(path.is_file() for path in files):
+            return files
+    raise ModuleNotFoundError(
+        f"the data set 'turbidity' needs the files {' and '.join(FILE_NAMES)}, which come with the package pvlib: "
+        "pip install 'deepfls[examples]'."
+    )
+
+
 def sample_pairs(files: TurbidityFiles, n_rows: int, random: np.random.Generator) -> Block:
     """A sample without replacement, in random order, of the pairs (cell, month).
 
-    How many pairs fall into each slab of the map is drawn first, then which: the sample is as random as one drawn at once
-    from all 112 million, and needs the memory of one slab.
+    The number of pairs in each slab of the map is drawn first, then the pairs. The sample has the distribution of one drawn
+    from all 112 million pairs at once, and needs the memory of one slab.
     """
     altitude = _read_altitude(files.altitude)
     starts = range(0, N_LATITUDES, SLAB)
@@ -73,21 +90,63 @@ def sample_pairs(files: TurbidityFiles, n_rows: int, random: np.random.Generator
     return Block(x, y)
 
 
-def month_rows(files: TurbidityFiles, month: int, step: int) -> Block:
-    """Every ``step``-th cell of the map in both directions in one month (0 to 11), from north to south and west to east."""
+def turbidity_map(month: int, *, step: int = 6, data_dir: str | os.PathLike[str] | None = None) -> tuple[Block, int]:
+    """One month of the set "turbidity" as a map.
+
+    Parameters
+    ----------
+    month : int
+        0 for January to 11.
+    step : int
+        One of ``step`` cells is taken in both directions; 6 gives half a degree.
+    data_dir : path, optional
+        Folder with the two files of pvlib, as in :func:`~deepfls.data.datasets.load_dataset`.
+
+    Returns
+    -------
+    Block, int
+        Rows from north to south and west to east, and the width n of the map: ``y.reshape(-1, n)`` is the map.
+    """
+    check_count("month", month, minimum=0, maximum=N_MONTHS - 1)
+    check_count("step", step, maximum=SLAB)
+    files = turbidity_files(data_dir)
     altitude = _read_altitude(files.altitude)
+    columns = np.arange(0, N_LONGITUDES, step)
     blocks = []
     with _open_map(files.turbidity, "LinkeTurbidity", (N_LATITUDES, N_LONGITUDES, N_MONTHS)) as turbidity:
         for start in range(0, N_LATITUDES, SLAB):
-            rows = np.arange(-start % step, SLAB, step)
-            cells = (rows[:, None] * N_LONGITUDES + np.arange(0, N_LONGITUDES, step)).ravel()
+            cells = (np.arange(-start % step, SLAB, step)[:, None] * N_LONGITUDES + columns).ravel()
             slab = slice(start, start + SLAB)
             blocks.append(_rows_at(start, altitude[slab], turbidity[slab], cells, np.full(len(cells), month)))
-    return Block(*(np.concatenate(part) for part in zip(*blocks, strict=True)))
+    return Block(*(np.concatenate(part) for part in zip(*blocks, strict=True))), len(columns)
 
 
-def all_blocks(files: TurbidityFiles, map_rows: int, missing_altitude: str) -> Iterator[Block]:
-    """Every pair (cell, month), from north to south, west to east and January to December, ``map_rows`` rows at a time."""
+def turbidity_blocks(
+    *, data_dir: str | os.PathLike[str] | None = None, map_rows: int = 10, missing_altitude: str = "zero"
+) -> Iterator[Block]:
+    """All rows of the set "turbidity" in bounded memory, in blocks of a few rows of the world map.
+
+    Parameters
+    ----------
+    data_dir : path, optional
+        Folder with the two files of pvlib, as in :func:`~deepfls.data.datasets.load_dataset`.
+    map_rows : int
+        Rows of the map in a block, 1 to 135; each has up to 4,320 cells times 12 months, 2.9 MB.
+    missing_altitude : {"zero", "skip"}
+        Cells without an altitude, the sea: "zero" places them at 0 m as pvlib does and gives all 111,974,400 rows; "skip"
+        leaves them out and gives 35,744,004.
+
+    Returns
+    -------
+    iterator of Block
+        ``x`` (rows, 6) and ``y`` (rows, 1), float64, from north to south, west to east and January to December.
+    """
+    check_count("map_rows", map_rows, maximum=SLAB)
+    check_option("missing_altitude", missing_altitude, MISSING_ALTITUDE)
+    return _blocks(turbidity_files(data_dir), int(map_rows), missing_altitude)
+
+
+def _blocks(files: TurbidityFiles, map_rows: int, missing_altitude: str) -> Iterator[Block]:
     altitude = _read_altitude(files.altitude)
     with _open_map(files.turbidity, "LinkeTurbidity", (N_LATITUDES, N_LONGITUDES, N_MONTHS)) as turbidity:
         for start in range(0, N_LATITUDES, SLAB):
@@ -104,13 +163,12 @@ def all_blocks(files: TurbidityFiles, map_rows: int, missing_altitude: str) -> I
 
 
 def _rows_at(first_row: int, altitude: Array, turbidity: Array, cells: Array, months: Array) -> Block:
-    """Inputs and targets at flat ``cells`` (rows,) and ``months`` (rows,) of a part of the map from ``first_row`` on."""
+    """Inputs and targets at flat ``cells`` (rows,) and ``months`` (rows,) of the part of the map from ``first_row``."""
     row, column = np.divmod(cells, N_LONGITUDES)
     latitude = np.radians(90 - (first_row + row + 0.5) * (180 / N_LATITUDES))
     longitude = np.radians(-180 + (column + 0.5) * (360 / N_LONGITUDES))
     angle = months * (2 * np.pi / N_MONTHS)
     code = altitude[row, column]
-    # A cell without an altitude lies at sea level, as in pvlib; callers that want none do not ask for its rows.
     metres = np.where(code == NO_ALTITUDE, 0.0, 28.0 * code - 450.0)
     from_axis = np.cos(latitude)
     x = np.empty((len(cells), len(FEATURE_NAMES)))
@@ -130,9 +188,9 @@ def _read_altitude(path: Path) -> Array:
 
 @contextlib.contextmanager
 def _open_map(path: Path, key: str, shape: tuple[int, ...]) -> Iterator[Any]:
-    """The array ``key`` of an HDF5 file, still on disk, after checking that it is the one meant."""
+    """The array ``key`` of an HDF5 file, on disk, after a check of its shape and dtype."""
     try:
-        import h5py  # here: optional
+        import h5py  # an optional dependency
     except ImportError as error:
         raise ModuleNotFoundError(
             "the data set 'turbidity' needs the package h5py to read its files: pip install 'deepfls[examples]'."

@@ -199,16 +199,18 @@ def _number_or_text(value: Any) -> float | str:
 
 
 def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
+    from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
+
     outputs = outputs_of(s, x)
     if s.classes is not None:
         values = {
-            "accuracy": metrics.accuracy(truth[:, 0], s.classes[outputs.argmax(axis=1)]),
+            "accuracy": accuracy_score(truth[:, 0], s.classes[outputs.argmax(axis=1)]),
             "log loss": metrics.log_loss(truth[:, 0], softmax(outputs), s.classes),
         }
         return [{"name": "all classes", "values": {name: _finite(v) for name, v in values.items()}}]
     rows = []
     for k, name in enumerate(s.output_names):
         pair = truth[:, k], outputs[:, k]
-        values = {"RMSE": metrics.rmse(*pair), "MAE": metrics.mae(*pair), "R²": metrics.r2(*pair)}
+        values = {"RMSE": root_mean_squared_error(*pair), "MAE": mean_absolute_error(*pair), "R²": r2_score(*pair)}
         rows.append({"name": name, "values": {measure: _finite(v) for measure, v in values.items()}})
     return rows

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls import metrics
 from deepfls._checks import check_count, check_number, check_option
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
@@ -182,6 +181,8 @@ def _sets_wider_than(plain: PlainSystem, input_range: Array | None, least: float
 
 
 def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array) -> DropEffect:
+    from sklearn.metrics import accuracy_score, root_mean_squared_error  # here: slow to import
+
     effect = DropEffect(int(dropped.sum()), dropped.size)
     if x is None:
         return effect
@@ -191,9 +192,9 @@ def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: An
         return effect
     truth = true_values(full, x, y)
     if full.classes is not None:
-        before, after = (metrics.accuracy(truth, full.classes[logits.argmax(axis=1)]) for logits in outputs)
+        before, after = (float(accuracy_score(np.ravel(truth), full.classes[logits.argmax(axis=1)])) for logits in outputs)
         return replace(effect, measure="accuracy", before=before, after=after)
-    before, after = (metrics.rmse(truth, values) for values in outputs)
+    before, after = (float(root_mean_squared_error(np.ravel(truth), np.ravel(values))) for values in outputs)
     return replace(effect, measure="RMSE", before=before, after=after)
 
 

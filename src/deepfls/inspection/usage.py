@@ -171,6 +171,8 @@ def _near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
 
 def _permutation_ranks(s: PlainSystem, x: Array, y: Array | None, order: Array) -> tuple[str, Array]:
     """The measure, and its growth when each column is shuffled by ``order``."""
+    from sklearn.metrics import root_mean_squared_error  # here: slow to import
+
     log_lower, log_upper, consequents = s.rule_values(x)
     before = s.reduced(log_lower, log_upper, consequents).y
     spread = np.ones(s.n_outputs)
@@ -182,7 +184,7 @@ def _permutation_ranks(s: PlainSystem, x: Array, y: Array | None, order: Array) 
             return float(np.sqrt(np.mean(np.square((outputs - before) / spread))))
         if s.classes is not None:
             return metrics.log_loss(y, softmax(outputs), s.classes)
-        return metrics.rmse(y / spread, outputs / spread)
+        return float(root_mean_squared_error(np.ravel(y / spread), np.ravel(outputs / spread)))
 
     start = error(before)
     growth = np.empty(s.n_features)

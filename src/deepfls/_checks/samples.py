@@ -1,4 +1,4 @@
-"""Checks of data that people bring: arrays, frames, targets."""
+"""Checks of samples given by the user: arrays, data frames, targets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 # Largest magnitude of a number in a table.
 LARGEST = 1e150
-# Rows that are looked at together, so that no copy of a large table is made.
+# Rows that are checked together. The temporary arrays are then small for a large table as well.
 _CHECKED_ROWS = 16_384
 
 
@@ -25,8 +25,8 @@ def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
 
 
 def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
-    """Require finite numbers in a table (rows, columns) or a vector, naming the first offender. Reads values."""
-    # Numbers whose squares overflow count as not finite: no sum over them would be.
+    """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values."""
+    # Numbers above the limit are refused like infinite ones, because sums of their squares overflow.
     parts = (values[first : first + _CHECKED_ROWS] for first in range(0, len(values), _CHECKED_ROWS))
     if all((np.abs(part) <= LARGEST).all() for part in parts):
         return
@@ -70,7 +70,7 @@ def check_same_length(x: Any, y: Any) -> None:
 
 @contextlib.contextmanager
 def name_text_columns(table: Any) -> Iterator[None]:
-    """Where text stands in a table of numbers, an error that names the columns."""
+    """Turn the error of NumPy for text in a table of numbers into one that names the columns."""
     try:
         yield
     except (TypeError, ValueError) as error:

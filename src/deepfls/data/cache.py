@@ -1,0 +1,197 @@
+"""The cache folder of the user: downloads with a checksum, and Parquet copies of CSV files that can be streamed."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import tempfile
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# The largest file of a named set has 4 MB.
+MAX_BYTES = 32 << 20
+TIMEOUT_SECONDS = 30.0
+# Bytes of CSV that are parsed at a time, and rows of a row group of the Parquet copy.
+_BLOCK_BYTES = 16 << 20
+_GROUP_ROWS = 65_536
+
+
+def cache_folder() -> Path:
+    """The folder for downloads and copies: ``DEEPFLS_CACHE``, or else ``deepfls`` in the cache folder of the system."""
+    import platformdirs
+
+    chosen = os.environ.get("DEEPFLS_CACHE", "")
+    try:
+        return Path(chosen or platformdirs.user_cache_dir("deepfls", appauthor=False, opinion=False)).expanduser()
+    except RuntimeError as error:
+        raise RuntimeError("DEEPFLS_CACHE must name a folder for a user without a home folder, got none.") from error
+
+
+def search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """Folders to search for the files of a named set: ``data_dir`` or else ``DEEPFLS_DATA``, then the cache."""
+    origin, given = ("DEEPFLS_DATA", os.environ.get("DEEPFLS_DATA", "")) if data_dir is None else ("data_dir", data_dir)
+    if data_dir is not None or given:
+        folder = Path(given).expanduser()
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{origin} must be an existing folder, got {str(folder)!r}.")
+        yield folder
+    yield cache_folder()
+
+
+def checked_download(url: str, sha256: str) -> tuple[bytes, str]:
+    """Download a file into the cache and compare its checksum.
+
+    Parameters
+    ----------
+    url : str
+    sha256 : str
+        The expected SHA-256 in hexadecimal digits.
+
+    Returns
+    -------
+    bytes, str
+        The content, and the path of the file in the cache; the address where the cache is not writable.
+
+    Raises
+    ------
+    OSError
+        The download failed, or the checksum or the size is wrong. No file is kept.
+    """
+    import pooch
+
+    with contextlib.ExitStack() as stack:
+        folder, refused = cache_folder(), None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        except OSError as error:
+            folder, refused = Path(stack.enter_context(tempfile.TemporaryDirectory())), error
+        try:
+            path = pooch.retrieve(url, f"sha256:{sha256}", PurePosixPath(url).name, folder, downloader=_fetch)
+        except ValueError as error:
+            raise OSError(f"the file received is not the official one: its SHA-256 is not {sha256}") from error
+        except OSError as error:
+            # requests wraps the reason of a failed connection in two other errors.
+            reason = getattr(error.args[0], "reason", error) if error.args else error
+            raise OSError(" ".join(str(reason).split()) or type(error).__name__) from error
+        content = Path(path).read_bytes()
+    if refused is not None:
+        message = f"{PurePosixPath(url).name} was downloaded but could not be kept in the cache ({refused})."
+        warnings.warn(message, stacklevel=4)  # the caller of load_dataset
+        return content, url
+    return content, path
+
+
+def _fetch(url: str, file: str, _: object) -> None:
+    """Write the bytes at ``url`` to a file, at most :data:`MAX_BYTES`; pooch's own downloader has no limit."""
+    import requests
+
+    n_bytes = 0
+    with (
+        requests.get(url, stream=True, timeout=TIMEOUT_SECONDS, headers={"User-Agent": "deepfls"}) as response,
+        Path(file).open("wb") as output,
+    ):
+        response.raise_for_status()
+        for chunk in response.iter_content(1 << 16):
+            n_bytes += output.write(chunk)
+            if n_bytes > MAX_BYTES:
+                raise OSError(f"the file received has more than {MAX_BYTES:,} bytes")
+
+
+def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = False) -> Path:
+    """The Parquet copy of a CSV file in the cache, made if there is none of this version of the file.
+
+    Numbers become float64, so that a column that begins with integers can continue with fractions.
+
+    Parameters
+    ----------
+    path : Path
+        The CSV file.
+    text_columns : collection of str
+        Columns to read as text even if they look like numbers.
+    bar : bool
+        Whether to show the progress.
+
+    Returns
+    -------
+    Path
+    """
+    from filelock import FileLock
+
+    status = path.stat()
+    identity = (str(path.resolve()), status.st_size, status.st_mtime_ns, sorted(text_columns))
+    version = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    target = cache_folder() / "parquet" / f"{path.name[:80]}-{version}.parquet"
+    if not target.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(target.with_suffix(".lock")):
+            if not target.is_file():  # another process may have made it in the meantime
+                _convert(path, target, text_columns, bar=bar)
+    return target
+
+
+def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bool) -> None:
+    import pyarrow as pa
+    from pyarrow import csv, parquet
+
+    from deepfls.data.tables import TableError, csv_delimiter, file_errors, quoted
+
+    label = quoted(path)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with file_errors(label, "converted to Parquet"):
+            reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+            parsing = csv.ParseOptions(delimiter=csv_delimiter(path, label), newlines_in_values=True)
+            # The types are those of the first block.
+            with csv.open_csv(path, reading, parsing) as first:
+                types = {field.name: pa.float64() if _may_be_number(field.type) else field.type for field in first.schema}
+                types |= {name: pa.string() for name in text_columns if name in types}
+            if len(types) < len(first.schema):
+                raise TableError(f"{label} must have distinct column names.")
+            with (
+                csv.open_csv(path, reading, parsing, csv.ConvertOptions(column_types=types)) as blocks,
+                parquet.ParquetWriter(temporary, blocks.schema) as writer,
+                _progress(path, bar) as advance,
+            ):
+                for block in blocks:
+                    writer.write_table(pa.Table.from_batches([block]), row_group_size=_GROUP_ROWS)
+                    advance(block.num_rows)
+            temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _may_be_number(column_type: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_integer(column_type) or types.is_floating(column_type) or types.is_null(column_type))
+
+
+@contextlib.contextmanager
+def _progress(path: Path, bar: bool) -> Iterator[Callable[[int], None]]:
+    """A function that takes the number of rows just converted; with ``bar`` it shows their sum."""
+    if not bar:
+        yield lambda n_rows: None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    from deepfls.data.tables import quoted
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        TextColumn("{task.completed:,} rows"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(f"converting {escape(quoted(path.name))} to Parquet", total=None)
+        yield lambda n_rows: progress.advance(task, n_rows)

@@ -1,0 +1,43 @@
+"""A failing command ends with its exit code although threads of pyarrow are still alive."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from deepfls import FLSRegressor
+
+COMMANDS = {
+    "evaluate model.fls narrow.csv --target y": 1,
+    "predict model.fls missing.csv": 1,
+    "explain model.fls rows.csv --row 1000": 2,
+}
+
+
+def test_failing_commands_end_with_their_exit_code(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(300, 3))
+    frame = pd.DataFrame(values, columns=["a", "b", "c"])
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(frame, values[:, 0]).save(tmp_path / "model.fls")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    frame[["a", "c"]].assign(y=1.0).to_csv(tmp_path / "narrow.csv", index=False)
+    frame.assign(b=[None, *values[1:, 1]]).to_csv(tmp_path / "missing.csv", index=False)
+    # All at once: an abort at the end of a process needs a late thread, which a busy machine makes likely.
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "deepfls", *command.split()],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for command in COMMANDS
+    ]
+    ends = [(process.communicate(timeout=600)[0], process.returncode) for process in processes]
+    for (message, code), expected in zip(ends, COMMANDS.values(), strict=True):
+        assert code == expected, message
+        assert message.startswith("Error: ")
+        assert "terminate called" not in message
