@@ -1,55 +1,182 @@
-"""Predictions and measures of a model over tables larger than memory, a row group at a time, shared by all processes."""
+"""Predictions: the outputs of a trained system for rows in memory, and predictions and measures of whole tables.
+
+Rows in memory are computed in chunks over threads. The bounds of the chunks do not depend on the number of threads, so the
+bits of a prediction do not either. Tables are read a row group at a time, and processes share the row groups.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
+import torch
+from torch import Tensor
 
 from deepfls._files import write_whole
-from deepfls.data.parquet import ParquetFiles
-from deepfls.data.scaling import Standardizer
-from deepfls.data.sources import missing_rows
-from deepfls.data.tables import DataTable, TableError, quoted
+from deepfls.data.scaling import Scaling, Standardizer
+from deepfls.nn.systems import IT2FLS, T1FLS, forward_again
 from deepfls.training.distributed import Group
+from deepfls.training.threads import each_in_threads, threads_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deepfls.data.parquet import ParquetFiles
+    from deepfls.data.tables import DataTable
+
+    Tables = Generator[DataTable, None, None]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# Tensors from scaled rows (rows, features), each (rows, ...).
+RowFunction = Callable[[Tensor], tuple[Tensor, ...]]
 
+# Rows of a chunk.
+CHUNK = 8_192
 # Rows of one part of the output, about.
 PART_ROWS = 2**20
 MANIFEST = "_deepfls.json"
 
 
+# Chunks, threads and the compiled outputs: the only place in this folder that names them
+
+
+def crisp_outputs(system: T1FLS | IT2FLS) -> RowFunction:
+    """The crisp output as a function of scaled rows, for one thread."""
+    forward = forward_again(system)
+    return lambda z: (forward(z),)
+
+
+def reduced_outputs(system: T1FLS | IT2FLS) -> RowFunction:
+    """Both ends of the type-reduced set and the crisp output as a function of scaled rows, for one thread."""
+    assert isinstance(system, IT2FLS)
+    return system.reduce
+
+
+def in_chunks(make: Callable[[], Callable[[int], tuple[Array, ...]]], n_rows: int) -> tuple[Array, ...]:
+    """Arrays of all rows from a function of the first row of a chunk; every thread makes the function once."""
+    parts: dict[int, tuple[Array, ...]] = {}
+    own = threading.local()
+
+    def compute(first: int) -> None:
+        if not hasattr(own, "function"):
+            own.function = make()
+        parts[first] = own.function(first)
+
+    each_in_threads(compute, range(0, n_rows, CHUNK))
+    return tuple(np.concatenate(column) for column in zip(*(parts[first] for first in sorted(parts)), strict=True))
+
+
+def limited_threads(work: int) -> contextlib.AbstractContextManager[None]:
+    """A context in which torch uses one thread for small work, measured in multiply-adds."""
+    return threads_for(work)
+
+
+# Rows in memory
+
+
+class ReducedSet(NamedTuple):
+    """Ends of the type-reduced set and crisp output, each (rows, outputs); ``lower <= y <= upper``."""
+
+    lower: Array
+    upper: Array
+    y: Array
+
+
+@dataclass(frozen=True)
+class ScaledSystem:
+    """A trained system and the scalings between its units and those of the data."""
+
+    system: T1FLS | IT2FLS
+    x_scaling: Scaling
+    y_scaling: Scaling
+
+    def evaluated(self, x: Array, function: Callable[[T1FLS | IT2FLS], RowFunction]) -> tuple[Array, ...]:
+        """What a function of the system gives for rows x (rows, features) in the units of the data."""
+        device = self.system.centers.device
+
+        def make() -> Callable[[int], tuple[Array, ...]]:
+            evaluate = function(self.system)
+
+            def chunk(first: int) -> tuple[Array, ...]:
+                z = torch.from_numpy(self.x_scaling.apply(x[first : first + CHUNK])).to(device)
+                with torch.no_grad():
+                    # Copies: a result may be in memory that the next call uses again.
+                    return tuple(value.cpu().numpy().copy() for value in evaluate(z))
+
+            return chunk
+
+        return in_chunks(make, len(x))
+
+    def outputs(self, x: Array) -> Array:
+        """Crisp outputs in scaled units, (rows, outputs): the logits of a classifier."""
+        return self.evaluated(x, crisp_outputs)[0]
+
+    def predictions(self, x: Array) -> Array:
+        """Crisp outputs in the units of the targets, (rows, outputs)."""
+        return self.y_scaling.invert(self.outputs(x))
+
+    def reduced(self, x: Array) -> ReducedSet:
+        """The type-reduced set of an IT2 system in the units of the targets."""
+        lower, upper, y = (self.y_scaling.invert(part) for part in self.evaluated(x, reduced_outputs))
+        # The change of units may round the ends past the crisp output.
+        return ReducedSet(np.minimum(lower, y), np.maximum(upper, y), y)
+
+    def rule_weights(self, x: Array) -> Array:
+        """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules)."""
+        return self.evaluated(x, normalised_firing)[0]
+
+    def firing_strengths(self, x: Array) -> tuple[Array, Array]:
+        """Lower and upper firing strength, each (rows, rules), in [0, 1]; equal for Type-1 systems."""
+        lower, upper = self.evaluated(x, _firing_strengths)
+        return lower, upper
+
+
+def normalised_firing(system: T1FLS | IT2FLS) -> RowFunction:
+    """Shares of the rules as a function of scaled rows."""
+
+    def shares(z: Tensor) -> tuple[Tensor, ...]:
+        firing = system.firing(z)
+        weight = firing.lower + firing.upper if isinstance(firing, tuple) else firing
+        return (weight / weight.sum(dim=1, keepdim=True),)
+
+    return shares
+
+
+def _firing_strengths(system: T1FLS | IT2FLS) -> RowFunction:
+    def strengths(z: Tensor) -> tuple[Tensor, ...]:
+        logs = system.antecedents(z)
+        # At a center rounding may leave the logarithm a little above 0.
+        lower, upper = (log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
+        return lower, upper
+
+    return strengths
+
+
+# Tables
+
+
 class PartsWritten(NamedTuple):
-    """What :func:`write_parts` did: rows and parts in the folder, and how many parts were there already."""
+    """Rows and parts in the folder of :func:`write_parts`, and how many of the parts already existed."""
 
     n_rows: int
     n_parts: int
     n_found: int
 
 
-def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str) -> Iterator[DataTable]:
-    """Row groups in turn, the next one read in the background; rows with a missing value left out where so asked."""
-    with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(files.table, numbers[0], columns) if len(numbers) else None
-        for place in range(len(numbers)):
-            assert ahead is not None
-            data = ahead.result()
-            if place + 1 < len(numbers):
-                ahead = pool.submit(files.table, numbers[place + 1], columns)
-            if nulls == "drop":
-                missing = missing_rows(data, columns)
-                if missing.any():
-                    table = data.table.filter(~missing)
-                    data = DataTable(table, data.label, data.files, (table.num_rows,))
-            yield data
+def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str) -> Tables:
+    """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
+    from deepfls.data.sources import missing_rows, read_ahead, without_missing
+
+    with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
+        for data in tables:
+            yield without_missing(data, missing_rows(data, columns)) if nulls == "drop" else data
 
 
 def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
@@ -89,18 +216,18 @@ def write_parts(
     predicted : callable
         From the table of a row group to that of its predictions.
     out : Path
-        Folder; made where there is none. A part has its name only when it is whole.
+        Folder; made where there is none. A part gets its name when it is complete.
     about : mapping
-        What tells these predictions from others, kept beside them.
+        What distinguishes these predictions from others; stored beside them.
     nulls : {"error", "drop"}
     resume : bool
-        Whether to go on where an earlier run stopped: parts that are there stay.
+        Whether to continue an earlier run: existing parts stay.
     force : bool
-        Whether to replace predictions that are there.
+        Whether to replace existing predictions.
     group : Group
         Processes that share the parts.
     step : callable, optional
-        Told of rows done.
+        Called with the number of rows of every table that was written.
     part_rows : int
     """
     parts = parts_of(files, part_rows)
@@ -124,14 +251,16 @@ def write_parts(
 
 
 def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) -> None:
-    """Make the folder, or see whether what it holds may stay, or go."""
+    """Make the folder; keep, replace or refuse the predictions in it."""
+    from deepfls.data.tables import TableError, quoted
+
     out.mkdir(parents=True, exist_ok=True)
     manifest = out / MANIFEST
     mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
     for unfinished in out.glob(".part-*.tmp"):
         unfinished.unlink()
-    there = sorted(out.glob("part-*.parquet"))
-    if there or manifest.exists():
+    existing = sorted(out.glob("part-*.parquet"))
+    if existing or manifest.exists():
         if resume and not force:
             try:
                 known = json.loads(manifest.read_text(encoding="utf-8"))["sha256"]
@@ -148,23 +277,25 @@ def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) 
                 f"{quoted(out)} holds predictions already: go on with --resume, replace them with --force, or give another "
                 "folder."
             )
-        for old in there:
+        for old in existing:
             old.unlink()
     write_whole(manifest, json.dumps({**about, "sha256": mark}, indent=1).encode())
 
 
 def _write_part(
     path: Path,
-    tables: Iterator[DataTable],
+    tables: Tables,
     predicted: Callable[[DataTable], pa.Table],
     step: Callable[[int], None] | None,
 ) -> None:
     from pyarrow import parquet
 
+    from deepfls.data.tables import TableError, quoted
+
     temporary = path.with_name(f".{path.name}.tmp")
     writer = None
     try:
-        with contextlib.closing(tables) as opened:  # type: ignore[type-var]  # a generator
+        with contextlib.closing(tables) as opened:
             for data in opened:
                 table = predicted(data)
                 writer = writer or parquet.ParquetWriter(temporary, table.schema)
@@ -185,7 +316,7 @@ def _write_part(
 
 
 class NumberScores:
-    """RMSE, MAE and R² of one target, from chunks of rows that may come in any order, and merge.
+    """RMSE, MAE and R² of one target, from chunks of rows in any order; scores of several processes merge.
 
     Examples
     --------
@@ -223,7 +354,7 @@ class NumberScores:
 
 
 class ClassScores:
-    """Accuracy and log loss, from chunks of rows that may come in any order, and merge."""
+    """Accuracy and log loss, from chunks of rows in any order; scores of several processes merge."""
 
     def __init__(self, classes: Array) -> None:
         self._classes = classes
@@ -231,11 +362,11 @@ class ClassScores:
         self.unknown: list[Any] = []
 
     def update(self, truth: Array, probabilities: Array) -> None:
-        from deepfls import metrics
-
         right = self._classes[probabilities.argmax(axis=1)] == truth
-        losses = len(truth) * metrics.log_loss(truth, probabilities, self._classes) if len(truth) else 0.0
-        self._sums += [len(truth), int(right.sum()), losses]
+        # A class the model has never seen has probability 0, held at the smallest number whose logarithm is finite.
+        of_truth = np.where(truth[:, None] == self._classes, probabilities, 0.0).sum(axis=1)
+        losses = -np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))
+        self._sums += [len(truth), int(right.sum()), float(losses.sum())]
         for value in np.setdiff1d(truth, self._classes).tolist()[:5]:
             if value not in self.unknown and len(self.unknown) < 5:
                 self.unknown.append(value)
@@ -253,7 +384,7 @@ class ClassScores:
 
 
 def merged_scores(scores: Mapping[str, Any], group: Group) -> None:
-    """Every process's scores, in each of them."""
+    """Add the scores of all other processes to those of this one."""
     if group.size == 1:
         return
     states = group.gathered_bytes(json.dumps({name: score.state() for name, score in scores.items()}).encode())
