@@ -30,7 +30,6 @@ from deepfls import FLSRegressor, metrics
 from deepfls._files import write_whole
 from deepfls.cli.sections import hardware, markdown_table, write_section
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
-from deepfls.estimators.intervals import learned_ends
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -78,7 +77,7 @@ def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_te
     if model == "crisp":
         return cell
     if model == "it2":
-        lower, upper, _ = learned_ends(fitted, x_test)
+        lower, upper, _ = fitted._model.reduced(x_test)
         cell["raw"] = measured(y_test, lower, upper, NOMINAL[0])
     assert fitted.calibration_ is not None
     cell["held_out"] = fitted.calibration_.n_rows

@@ -40,6 +40,7 @@ def _steps(rounds: int) -> list[list[str]]:
     import torch
 
     from deepfls import FLSRegressor
+    from deepfls.estimators.settings import train_config
     from deepfls.training import loop
     from deepfls.training.distributed import Group
     from deepfls.training.gradients import gradients_of
@@ -51,7 +52,7 @@ def _steps(rounds: int) -> list[list[str]]:
     model = FLSRegressor(kind="it2", n_rules=N_RULES, epochs=0, random_state=0)
     model.fit(random.normal(size=(500, N_INPUTS)), random.normal(size=500))
     system = model.system_.float().requires_grad_(True)
-    config = model._config(10**6)
+    config = train_config(model, 10**6)
     parameters = list(system.parameters())
     run = Run(config, parameters, torch.Generator(), 1)
     gradients = gradients_of(system, config.loss_function(), parameters)

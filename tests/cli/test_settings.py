@@ -11,7 +11,7 @@ import pytest
 
 from deepfls import FLSRegressor, load
 from deepfls.cli.settings import ESTIMATOR_SETTINGS
-from deepfls.estimators.base import DTYPES, KINDS, SCALINGS
+from deepfls.estimators.settings import DTYPES, KINDS, SCALINGS
 from deepfls.functional.losses import LOSSES
 from deepfls.training.config import SCHEDULES
 from deepfls.training.start import CENTERS, CONSEQUENTS

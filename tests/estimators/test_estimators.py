@@ -184,15 +184,15 @@ def test_loss_that_averages_by_itself_is_refused_with_weights() -> None:
 @both
 def test_predictions_do_not_depend_on_the_batch(make: Callable[..., Any], y: np.ndarray) -> None:
     model = make().fit(X, y)
-    together = model._raw_outputs(X)
-    apart = np.concatenate([model._raw_outputs(X[i : i + 1]) for i in range(len(X))])
+    together = model._model.outputs(X)
+    apart = np.concatenate([model._model.outputs(X[i : i + 1]) for i in range(len(X))])
     np.testing.assert_allclose(apart, together, rtol=1e-9, atol=1e-12)
 
 
 def test_predictions_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     model = regressor().fit(X, Y)
     whole = model.predict(X)
-    monkeypatch.setattr("deepfls.estimators.base._PREDICTION_CHUNK", 5)
+    monkeypatch.setattr("deepfls.estimators.prediction.CHUNK", 5)
     np.testing.assert_allclose(model.predict(X), whole, rtol=1e-9)
 
 

@@ -148,7 +148,7 @@ def test_small_starts_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
         seen.append(torch.get_num_threads())
         initialize_system(*args, **options)
 
-    monkeypatch.setattr("deepfls.estimators.base.initialize_system", watching)
+    monkeypatch.setattr("deepfls.estimators.fit.initialize_system", watching)
     regressor().fit(X, Y)
     assert seen == [1]
 

@@ -114,7 +114,7 @@ def test_path_may_be_text(fitted: FLSRegressor, tmp_path: Path) -> None:
 def test_file_is_safetensors_with_a_json_description(path: Path) -> None:
     metadata = header(path)["__metadata__"]
     assert metadata["format"] == "deepfls"
-    assert metadata["version"] == str(_files.VERSION)
+    assert metadata["version"] == str(_files.MODEL.version)
     assert json.loads(metadata["description"])["class"] == "FLSRegressor"
 
 

@@ -58,6 +58,9 @@ class DataPlan:
         Whether inputs, and targets that are numbers, get mean 0 and standard deviation 1.
     calibration_rows : callable, optional
         How many of a number of rows are held out for calibration. None: no row is.
+    check_calibration : callable, optional
+        Called with the inputs (rows, features) of the calibration rows before anything else is done; raises an error where
+        the rows are too few.
     group_columns : tuple of int
         Inputs whose values make groups; each group gives its share of the calibration rows.
     validation_fraction : float, optional
@@ -67,6 +70,7 @@ class DataPlan:
     classes: bool = False
     scaled: bool = True
     calibration_rows: Callable[[int], int] | None = None
+    check_calibration: Callable[[Array], None] | None = None
     group_columns: tuple[int, ...] = ()
     validation_fraction: float | None = None
 
@@ -271,6 +275,8 @@ class ArraySource:
         rows, calibration = Samples(self.x, self.y, self.weight), None
         if plan.calibration_rows is not None:
             held = self._calibration_rows(plan, random, plan.calibration_rows)
+            if plan.check_calibration is not None:
+                plan.check_calibration(self.x[held])
             rows, calibration = rows.take(np.setdiff1d(self._usable(), held)), rows.take(held)
         rows = weighted_samples(rows.x, rows.y, rows.weight, merged=self.merged)
         validation = None

@@ -227,6 +227,8 @@ class ParquetSource:
         if summary.n_rows == 0:
             raise ValueError(f"{self.files.label} must have rows to learn from, got none without a missing value.")
         held = summary.split_held_out(seed, watching)
+        if plan.calibration_rows is not None and plan.check_calibration is not None:
+            plan.check_calibration(held[1][:, : self.n_features])
         return self._training_data(summary, held, plan, StreamPlan(summary.counts, None, seed, share, summary.n_dropped))
 
     def summary(

@@ -158,7 +158,8 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         FiringStrengths
             Named tuple (lower, upper), each (rows, rules), in [0, 1]; equal for Type-1 systems.
         """
-        return FiringStrengths(*self._model.firing_strengths(self._known_x(X)))
+        x = self._known_x(X)
+        return FiringStrengths(*self._model.firing_strengths(x))
 
 
 def is_streamed(X: Any) -> bool:

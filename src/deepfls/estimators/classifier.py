@@ -82,13 +82,15 @@ class FLSClassifier(ClassifierMixin, ReadingMethods, ExportMethods, ClassifierSe
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
-        logits = self._model.outputs(self._known_x(X))
+        x = self._known_x(X)
+        logits = self._model.outputs(x)
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row, (rows,)."""
-        return self.classes_[self._model.outputs(self._known_x(X)).argmax(axis=1)]
+        x = self._known_x(X)
+        return self.classes_[self._model.outputs(x).argmax(axis=1)]
 
     def predict_set(self, X: Any, coverage: float | None = None) -> Array:
         """Sets of classes that hold the true one with a probability of ``coverage`` or more.

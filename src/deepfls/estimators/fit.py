@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import intervals
-from deepfls.estimators.calibration import Calibration, check_enough_rows
+from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.prediction import ScaledSystem, limited_threads
 from deepfls.estimators.settings import (
     DTYPES,
@@ -114,10 +114,9 @@ def fit(
     plan = DataPlan(
         classes=settings._classifies,
         scaled=settings.scaling == "standard",
-        calibration_rows=intervals.calibration_rows(settings),
-        group_columns=columns,
         validation_fraction=None if settings.patience is None else settings.validation_fraction,
     )
+    plan = intervals.with_calibration(plan, settings, columns)
     if source.streamed or not intervals.is_refitted(settings, source.n_rows):
         return _fit_once(settings, source, plan, earlier, checkpoints)
     # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
@@ -167,8 +166,8 @@ def _fit_once(
         structure = structure_of(settings, source.n_features, data.n_outputs)
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
-        validation = data.validation
-        config = train_config(settings, data.n_rows + (0 if validation is None else validation.n_rows))
+        held_out = data.validation
+        config = train_config(settings, data.n_rows + (0 if held_out is None else held_out.n_rows))
         rows = None if data.sample is None else run.rows(data.sample, data)
         stream = None
         if data.stream is not None:
@@ -187,24 +186,23 @@ def _fit_once(
             if folder is not None and rows is not None:
                 with group.together():
                     folder.begin(*data.state())
-            data, rows = replace(data, sample=None), None  # a large sample, not needed any more
+            data, rows = replace(data, sample=None), None  # the sample is large and no longer needed
         batches = rows if stream is None else stream
         assert batches is not None
-        bar = None
-        if settings.verbose and group.leads:
-            epoch, step = _position(folder)
-            n_done = epoch * data.n_rows + step * config.batch_size
-            bar = stack.enter_context(TrainingBar(config.epochs, data.n_rows, n_done=n_done))
-        trained = train(
-            system,
-            batches,
-            config,
-            generator=generator,
-            validation=None if validation is None else run.rows(validation.take(slice(group.rank, None, group.size)), data),
-            progress=bar,
-            group=group,
-            checkpoints=folder,
-        )
+        validation = None
+        if held_out is not None:
+            validation = run.rows(held_out.take(slice(group.rank, None, group.size)), data)
+        with _progress(run, data, config) as bar:
+            trained = train(
+                system,
+                batches,
+                config,
+                generator=generator,
+                validation=validation,
+                progress=bar,
+                group=group,
+                checkpoints=folder,
+            )
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
         model = ScaledSystem(system.to(dtype=torch.float64).requires_grad_(False), data.x_scaling, data.y_scaling)
         shares = model.rule_weights(data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)])
@@ -232,9 +230,6 @@ def _data_of(run: _Run, plan: DataPlan, random: np.random.RandomState) -> Traini
     # A warm start keeps the scaling of the earlier fit.
     plan = replace(plan, scaled=plan.scaled and run.earlier is None)
     data = run.source.prepared(plan, random, run.group, progress)
-    if plan.calibration_rows is not None and run.settings.coverage is not None:
-        held = np.zeros((0, run.source.n_features)) if data.calibration is None else data.calibration.x
-        check_enough_rows(held, plan.group_columns, run.settings.coverage)
     if run.earlier is None:
         return data
     return replace(data, x_scaling=run.earlier.model.x_scaling, y_scaling=run.earlier.model.y_scaling)
@@ -292,6 +287,14 @@ def _stream_batches(run: _Run, data: TrainingData, config: TrainConfig) -> Strea
     prepared = Preparation(data.x_scaling, data.y_scaling, data.classes, stream.mean_weight, run.device, dtype)
     n_epochs = config.epochs - _position(run.folder)[0]
     return StreamBatches(table, stream.counts, prepared, config.batch_size, run.group, n_epochs)
+
+
+def _progress(run: _Run, data: TrainingData, config: TrainConfig) -> contextlib.AbstractContextManager[TrainingBar | None]:
+    """The progress bar of a verbose fit, in the first process."""
+    if not (run.settings.verbose and run.group.leads):
+        return contextlib.nullcontext()
+    epoch, step = _position(run.folder)
+    return TrainingBar(config.epochs, data.n_rows, n_done=epoch * data.n_rows + step * config.batch_size)
 
 
 def _position(folder: CheckpointFolder | None) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks import check_coverage, check_number, check_option
-from deepfls.data.arrays import Samples
+from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.prediction import RowFunction, ScaledSystem, normalised_firing
@@ -113,11 +113,18 @@ def _place_of(column: Any, n_features: int, names: list[str]) -> int:
     return int(column)
 
 
-def calibration_rows(settings: Settings) -> Callable[[int], int] | None:
-    """How many of a number of rows are held out for calibration; None where no row is."""
+def with_calibration(plan: DataPlan, settings: Settings, columns: tuple[int, ...]) -> DataPlan:
+    """The plan with rows held out for calibration, a share of every group by the values of some columns."""
     if settings.coverage is None or settings.calibration is None:
-        return None
-    return functools.partial(conformal.held_out_rows, coverage=settings.coverage, fraction=settings.calibration_fraction)
+        return plan
+    return replace(
+        plan,
+        calibration_rows=functools.partial(
+            conformal.held_out_rows, coverage=settings.coverage, fraction=settings.calibration_fraction
+        ),
+        check_calibration=functools.partial(conformal.check_enough_rows, columns=columns, coverage=settings.coverage),
+        group_columns=columns,
+    )
 
 
 # Calibration of a trained system

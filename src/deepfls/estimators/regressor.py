@@ -84,7 +84,8 @@ class FLSRegressor(RegressorMixin, ReadingMethods, ExportMethods, RegressorSetti
 
     def predict(self, X: Any) -> Array:
         """Predictions in the units of y: (rows,) where y was a vector, else (rows, outputs)."""
-        y = self._model.predictions(self._known_x(X))
+        x = self._known_x(X)
+        y = self._model.predictions(x)
         return y[:, 0] if self._single_target_ else y
 
     def predict_interval(self, X: Any, coverage: float | None = None) -> PredictionInterval:

@@ -262,17 +262,9 @@ class Structure:
 
 def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
     """The structure of the system that these settings give."""
-    return Structure(
-        kind=settings.kind,
-        n_rules=settings.n_rules,
-        order=settings.order,
-        uncertainty=settings.uncertainty,
-        type_reduction=settings.type_reduction,
-        tnorm=settings.tnorm,
-        scaling=settings.scaling,
-        n_features=n_features,
-        n_outputs=n_outputs,
-    )
+    sizes = {"n_features": n_features, "n_outputs": n_outputs}
+    names = [field.name for field in dataclasses.fields(Structure) if field.name not in sizes]
+    return Structure(**{name: getattr(settings, name) for name in names}, **sizes)
 
 
 def check_settings(settings: Settings) -> None:
