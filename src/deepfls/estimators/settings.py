@@ -262,9 +262,9 @@ class Structure:
 
 def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
     """The structure of the system that these settings give."""
-    sizes = {"n_features": n_features, "n_outputs": n_outputs}
-    names = [field.name for field in dataclasses.fields(Structure) if field.name not in sizes]
-    return Structure(**{name: getattr(settings, name) for name in names}, **sizes)
+    names = {field.name for field in dataclasses.fields(Structure)} - {"n_features", "n_outputs"}
+    chosen: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    return Structure(**chosen, n_features=n_features, n_outputs=n_outputs)
 
 
 def check_settings(settings: Settings) -> None:
