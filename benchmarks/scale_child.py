@@ -163,21 +163,22 @@ def solve_from_all(source: Any) -> None:
     """Let the first consequents come from the normal equations of all rows, as a second pass would find them."""
     import torch
 
-    from deepfls.estimators import stream_fit
+    from deepfls.estimators import fit as pipeline
     from deepfls.training.start import solve_consequents
 
-    initialize = stream_fit._initialize
+    first_system = pipeline._first_system
 
-    def and_solve(estimator: Any, system: Any, start: Any, *rest: Any) -> None:
-        initialize(estimator, system, start, *rest)
+    def and_solve(run: Any, structure: Any, data: Any, *rest: Any) -> Any:
+        system = first_system(run, structure, data, *rest)
         parts = [part for _, part in source.all_rows(range(source.n_groups))]
         x, y = (
-            torch.from_numpy(np.concatenate([getattr(start, f"{name}_scaling").apply(getattr(p, name)) for p in parts]))
+            torch.from_numpy(np.concatenate([getattr(data, f"{name}_scaling").apply(getattr(p, name)) for p in parts]))
             for name in ("x", "y")
         )
-        solve_consequents(system, x.float(), y.float(), ridge=estimator.ridge)
+        solve_consequents(system, x.float(), y.float(), ridge=run.settings.ridge)
+        return system
 
-    stream_fit._initialize = and_solve  # type: ignore[assignment]
+    pipeline._first_system = and_solve
 
 
 def test_error(model: Any, source: Any) -> float:

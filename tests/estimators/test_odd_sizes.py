@@ -1,4 +1,4 @@
-"""Sizes, layouts and surroundings that a fast path likes to forget: same numbers and gradients as the plain formula."""
+"""Unusual sizes, layouts and environments: the same numbers and gradients as the plain formula."""
 
 from __future__ import annotations
 
@@ -154,29 +154,26 @@ def test_threads_are_as_before_after_fit_and_predict(kind: str) -> None:
 
 
 def test_fit_and_predict_work_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """No home, no cache of Numba's, none of ours: /proc takes no files, not even from root."""
+    """No home, no cache of Numba or deepfls: /proc takes no files, not even from root."""
     if not Path("/proc/self").is_dir():
-        pytest.skip("needs a folder that nobody can write to, such as /proc")
+        pytest.skip("needs a folder that is not writable, such as /proc")
     source = (
         "import sys\n"
         "import numpy as np\n"
         "from deepfls import FLSRegressor\n"
-        "from deepfls.bench.operations import operations_of_a_step\n"
         "x = np.random.RandomState(0).normal(size=(40, 2))\n"
         "for kind in ('t1', 'it2'):\n"
         "    model = FLSRegressor(kind=kind, n_rules=3, epochs=2, random_state=0).fit(x, x[:, 0])\n"
         "    print(repr(model.predict(x[:3]).tolist()))\n"
-        "print(operations_of_a_step('t1')['aten._fused_adam_.default'])\n"
     )
     nowhere = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "DEEPFLS_CACHE"), "/proc/nowhere")
     done = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, cwd=tmp_path, env={**os.environ, **nowhere}
     )
     assert done.returncode == 0, done.stderr
-    *predictions, adam = done.stdout.splitlines()
+    predictions = done.stdout.splitlines()
     x = np.random.RandomState(0).normal(size=(40, 2))
     for kind, printed in zip(("t1", "it2"), predictions, strict=True):
         model = FLSRegressor(kind=kind, n_rules=3, epochs=2, random_state=0).fit(x, x[:, 0])
         assert repr(model.predict(x[:3]).tolist()) == printed
-    assert adam == "1.0"
     assert not list(tmp_path.iterdir())

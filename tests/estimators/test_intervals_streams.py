@@ -1,4 +1,4 @@
-"""Intervals and sets of models that were fitted to a source: which rows calibrate them, and what they then promise."""
+"""Intervals and sets of models that were fitted to a table on disk: calibration rows, and coverage."""
 
 from __future__ import annotations
 

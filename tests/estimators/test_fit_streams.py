@@ -1,4 +1,4 @@
-"""Estimators fitted to sources: they learn, and give the same whatever the row groups, the kills and the processes."""
+"""The fit pipeline on tables on disk: the result does not depend on row groups, interruptions or processes."""
 
 from __future__ import annotations
 
