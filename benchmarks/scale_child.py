@@ -106,7 +106,8 @@ def trained(task: dict[str, Any]) -> dict[str, Any]:
     Keys of a task: rows (path), target, rules, batch, epochs; how ("stream" or "memory"); test (hold out 1 % of the rows
     and measure on them); start ("sample" or "all": the rows whose normal equations give the first consequents).
     """
-    from deepfls import FLSRegressor, stream_fit
+    from deepfls import FLSRegressor
+    from deepfls.estimators import fit as pipeline
     from deepfls.data.sources import ParquetSource
 
     source = ParquetSource(task["rows"], target=task["target"])
@@ -118,7 +119,7 @@ def trained(task: dict[str, Any]) -> dict[str, Any]:
     FLSRegressor(n_rules=2, epochs=1).fit(random.normal(size=(50, 2)), random.normal(size=50))
     if task.get("start") == "all":
         solve_from_all(used)
-    processor = watched(stream_fit, "train", time.process_time)
+    processor = watched(pipeline, "train", time.process_time)
     began = time.perf_counter()
     if task["how"] == "memory":
         parts = [part for _, part in source.all_rows(range(source.n_groups))]

@@ -330,5 +330,5 @@ def test_reading_ahead_keeps_the_order_and_passes_errors_on() -> None:
 
     found = read_ahead(failing, range(5))
     assert [next(found), next(found)] == [0, 1]
-    with pytest.raises(TableError, match="^damaged$"):
+    with pytest.raises(TableError, match=r"^damaged$"):
         next(found)
