@@ -107,8 +107,8 @@ def trained(task: dict[str, Any]) -> dict[str, Any]:
     and measure on them); start ("sample" or "all": the rows whose normal equations give the first consequents).
     """
     from deepfls import FLSRegressor
-    from deepfls.estimators import fit as pipeline
     from deepfls.data.sources import ParquetSource
+    from deepfls.estimators import fit as pipeline
 
     source = ParquetSource(task["rows"], target=task["target"])
     used = source.part(0, 0.01, 1.0) if task.get("test") else source

@@ -1,4 +1,4 @@
-"""Equal rows become one, whatever their order."""
+"""Arrays as a source: equal rows are merged, and rows are held out as the plan asks."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_text_column_is_refused(path: Path) -> None:
     ],
     ids=["column missing", "text for numbers"],
 )
-def test_changed_schema_in_the_seventh_file_is_told_before_training(tmp_path: Path, change: Any, message: str) -> None:
+def test_changed_schema_in_the_seventh_file_is_reported_before_training(tmp_path: Path, change: Any, message: str) -> None:
     path = write(tmp_path, columns(), n_files=9)
     seventh = tmp_path / "part-6.parquet"
     parquet.write_table(change(parquet.read_table(seventh)), seventh)
@@ -220,7 +220,7 @@ def test_truncated_file_is_named(tmp_path: Path, share: float) -> None:
         regression(path)
 
 
-def test_damage_inside_a_file_is_told_with_its_row_group(tmp_path: Path) -> None:
+def test_damage_inside_a_file_is_reported_with_its_row_group(tmp_path: Path) -> None:
     path = write(tmp_path, columns(), n_files=2, group_rows=100)
     file = tmp_path / "part-1.parquet"
     column = parquet.ParquetFile(file).metadata.row_group(2).column(0)
@@ -232,7 +232,7 @@ def test_damage_inside_a_file_is_told_with_its_row_group(tmp_path: Path) -> None
         read_all(regression(path))
 
 
-def test_file_that_changes_while_in_use_is_told(tmp_path: Path) -> None:
+def test_file_that_changes_while_in_use_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, columns(), n_files=1, group_rows=100)
     source = regression(path)
     source.files._open.clear()
@@ -245,7 +245,7 @@ def test_file_that_changes_while_in_use_is_told(tmp_path: Path) -> None:
     ("path", "message"),
     [("no/*.parquet", r"No file matches 'no/\*.parquet'\."), ("file:///nowhere/*.parquet", "'file:.*' cannot be opened: ")],
 )
-def test_missing_files_are_told(path: str, message: str) -> None:
+def test_missing_files_are_reported(path: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         regression(path)
 

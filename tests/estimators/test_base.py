@@ -160,7 +160,7 @@ def test_small_starts_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
     assert seen == [1]
 
 
-def test_fit_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_fit_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     regressor(verbose=0).fit(X, Y)
     assert capfd.readouterr() == ("", "")
 

@@ -1,4 +1,4 @@
-"""Intervals of the regressor: what they promise, for every kind of calibration, and what is refused."""
+"""Intervals of the regressor: coverage for every calibration, groups, and refused settings."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_ends_are_trained_as_quantiles() -> None:
     covered = [metrics.picp(Y[TEST][:, None], *model._model.reduced(X[TEST])[:2]) for model in (plain, trained)]
     assert covered[1] == pytest.approx(0.9, abs=0.1)
     assert abs(covered[1] - 0.9) < abs(covered[0] - 0.9)
-    # The crisp output is not paid for it.
+    # The crisp output is about as accurate.
     errors = [metrics.rmse(Y[TEST], model.predict(X[TEST])) for model in (plain, trained)]
     assert errors[1] < 1.1 * errors[0]
 

@@ -1,8 +1,8 @@
 """Tables larger than memory as sources of training rows.
 
-A source knows which columns are inputs, targets and weights, and reads the rows of one row group at a time. Which rows are
-held out, and which are in the sample, depends on the number of a row in the table: not on the row groups, nor on the
-process that reads the row.
+A source has columns of inputs, targets and weights, and reads the rows of one row group at a time. Which rows are held out,
+and which are in the sample, depends on the number of a row in the table: not on the row groups, nor on the process that
+reads the row.
 """
 
 from __future__ import annotations

@@ -162,9 +162,17 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return FiringStrengths(*self._model.firing_strengths(x))
 
 
-def is_streamed(X: Any) -> bool:
-    """Whether X is a source that is read in parts. The type is asked: a frame may have a column of any name."""
-    return getattr(type(X), "streamed", False) is True
+def is_streamed(X: Any, y: Any, sample_weight: Any, checkpoints: Any) -> bool:
+    """Whether X is a source that is read in parts; arguments that do not belong to such an X are refused."""
+    # The type is asked, because a frame may have a column of any name.
+    if getattr(type(X), "streamed", False) is not True:
+        if checkpoints is not None:
+            raise ValueError("checkpoints must come with a source such as ParquetSource, got it without.")
+        return False
+    for name, value, column in (("y", y, "its target"), ("sample_weight", sample_weight, "a column of weights")):
+        if value is not None:
+            raise ValueError(f"{name} must not be given beside a source: it names {column} itself.")
+    return True
 
 
 def checked_weight(sample_weight: Any, x: Array) -> Array | None:
@@ -172,17 +180,3 @@ def checked_weight(sample_weight: Any, x: Array) -> Array | None:
     if sample_weight is None:
         return None
     return np.asarray(_check_sample_weight(sample_weight, x, ensure_non_negative=True))
-
-
-def check_arrays_only(y: Any, sample_weight: Any) -> None:
-    """Refuse targets and weights beside a source, which names its own columns."""
-    if y is not None:
-        raise ValueError("y must not be given beside a source: it names its target itself.")
-    if sample_weight is not None:
-        raise ValueError("sample_weight must not be given beside a source: it names a column of weights itself.")
-
-
-def check_streams_only(checkpoints: Any) -> None:
-    """Refuse checkpoints of a fit to arrays."""
-    if checkpoints is not None:
-        raise ValueError("checkpoints must come with a source such as ParquetSource, got it without.")

@@ -11,14 +11,7 @@ from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks import check_finite_table, check_same_length, check_targets_given
 from deepfls.data.arrays import ArraySource
-from deepfls.estimators.base import (
-    Array,
-    CheckpointsOrPath,
-    check_arrays_only,
-    check_streams_only,
-    checked_weight,
-    is_streamed,
-)
+from deepfls.estimators.base import Array, CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.export_methods import ExportMethods
 from deepfls.estimators.intervals import predicted_set
 from deepfls.estimators.reading_methods import ReadingMethods
@@ -62,11 +55,9 @@ class FLSClassifier(ClassifierMixin, ReadingMethods, ExportMethods, ClassifierSe
         FLSClassifier
             Itself.
         """
-        if is_streamed(X):
-            check_arrays_only(y, sample_weight)
+        if is_streamed(X, y, sample_weight, checkpoints):
             self._fit(X, checkpoints, X.layout.as_dict())
             return self
-        check_streams_only(checkpoints)
         x, feature_names = self._training_x(X)
         check_targets_given(y)
         labels = column_or_1d(y, warn=True)

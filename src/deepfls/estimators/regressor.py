@@ -8,14 +8,7 @@ from sklearn.base import RegressorMixin
 
 from deepfls._checks import check_finite_table, check_number_targets, check_same_length
 from deepfls.data.arrays import ArraySource
-from deepfls.estimators.base import (
-    Array,
-    CheckpointsOrPath,
-    check_arrays_only,
-    check_streams_only,
-    checked_weight,
-    is_streamed,
-)
+from deepfls.estimators.base import Array, CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.export_methods import ExportMethods
 from deepfls.estimators.intervals import PredictionInterval, predicted_interval
 from deepfls.estimators.reading_methods import ReadingMethods
@@ -65,12 +58,10 @@ class FLSRegressor(RegressorMixin, ReadingMethods, ExportMethods, RegressorSetti
         FLSRegressor
             Itself.
         """
-        if is_streamed(X):
-            check_arrays_only(y, sample_weight)
+        if is_streamed(X, y, sample_weight, checkpoints):
             names, table = X.layout.targets, X.with_numbers().layout.as_dict()
             self._fit(X.with_numbers(), checkpoints, table, target_names_=names, _single_target_=len(names) == 1)
             return self
-        check_streams_only(checkpoints)
         x, feature_names = self._training_x(X)
         targets = check_number_targets(y)
         check_same_length(x, targets)

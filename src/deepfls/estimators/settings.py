@@ -28,7 +28,7 @@ DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Settings:
-    """What both estimators can be told; see :data:`SETTINGS_TEXT`."""
+    """The settings of both estimators; :data:`SETTINGS_TEXT` explains each."""
 
     # The system: `structure_of`
     kind: str = "it2"
