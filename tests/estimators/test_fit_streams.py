@@ -129,7 +129,7 @@ def test_warm_start_continues(path: Path) -> None:
 def test_warm_start_refuses_other_classes(path: Path, tmp_path: Path) -> None:
     model = FLSClassifier(**SETTINGS, warm_start=True).fit(ParquetSource(path, target="label", features=["a", "b"]))
     other = write(tmp_path / "other", {**columns(), "label": np.where(columns()["y"] > 0, "yes", "no")})
-    message = r"^classes must stay \['down', 'up'\] with warm_start=True, got \['no', 'yes'\]; warm_start=False starts anew\.$"
+    message = r"^classes must stay \['down', 'up'\] with warm_start=True, got \['no', 'yes'\]"
     with pytest.raises(ValueError, match=message):
         model.fit(ParquetSource(other, target="label", features=["a", "b"]))
     assert model.classes_.tolist() == ["down", "up"]

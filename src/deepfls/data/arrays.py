@@ -18,7 +18,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # Largest number of rows among which equal ones are merged: sorting a larger table costs too much time.
 MERGED_ROWS = 20_000
-_SAMPLES = ("measured", "validation", "calibration")
 _STREAM_VALUES = ("mean_weight", "seed", "held_out_share", "n_dropped")
 
 
@@ -28,7 +27,7 @@ class Samples:
 
     x: Array
     y: Array
-    weight: Array | None
+    weight: Array | None = None
 
     def take(self, rows: Array | slice) -> Samples:
         return Samples(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
@@ -48,92 +47,45 @@ class Samples:
 
 @dataclass(frozen=True)
 class DataPlan:
-    """What a fit asks of its source.
+    """What a fit asks of its source."""
 
-    Attributes
-    ----------
-    classes : bool
-        Whether targets are the names of classes.
-    scaled : bool
-        Whether inputs, and targets that are numbers, get mean 0 and standard deviation 1.
-    calibration_rows : callable, optional
-        How many of a number of rows are held out for calibration. None: no row is.
-    check_calibration : callable, optional
-        Called with the inputs (rows, features) of the calibration rows before anything else is done; raises an error where
-        the rows are too few.
-    group_columns : tuple of int
-        Inputs whose values make groups; each group gives its share of the calibration rows.
-    validation_fraction : float, optional
-        Share of the other rows held out for early stopping. None: no row is.
-    """
-
-    classes: bool = False
-    scaled: bool = True
+    classes: bool = False  # whether targets are the names of classes
+    scaled: bool = True  # whether inputs, and targets that are numbers, get mean 0 and standard deviation 1
+    # How many of a number of rows are held out for calibration; without it no row is.
     calibration_rows: Callable[[int], int] | None = None
+    # Called with the inputs of these rows before anything else is done; raises an error where the rows are too few.
     check_calibration: Callable[[Array], None] | None = None
-    group_columns: tuple[int, ...] = ()
-    validation_fraction: float | None = None
+    group_columns: tuple[int, ...] = ()  # inputs whose values make groups; each gives its share of the calibration rows
+    validation_fraction: float | None = None  # of the other rows, held out for early stopping
 
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """What the batches of a table on disk follow from.
+    """What the batches of a table on disk follow from."""
 
-    Attributes
-    ----------
-    counts : ndarray of int, shape (row groups,)
-        Training rows of every row group.
-    mean_weight : float or None
-        Mean weight of the training rows; None without weights.
-    seed : int
-        Seed of everything random in the run.
-    held_out_share : float
-        Share of the rows held out for calibration and early stopping together.
-    n_dropped : int
-        Rows left out because of a missing value.
-    """
-
-    counts: Array
-    mean_weight: float | None
-    seed: int
-    held_out_share: float
-    n_dropped: int
+    counts: Array  # training rows of every row group
+    mean_weight: float | None  # None without weights
+    seed: int  # of everything random in the run
+    held_out_share: float  # of the rows, for calibration and early stopping together
+    n_dropped: int  # rows left out because of a missing value
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a fit gets from its source before the first step.
+    """What a fit gets from its source before the first step."""
 
-    Attributes
-    ----------
-    sample : Samples or None
-        Rows of the starting point. Arrays give all training rows, and batches come from them. None: the starting point
-        is behind, because the run continues from a checkpoint.
-    measured : Samples
-        Training rows on which the firing of the rules and the local scale of intervals are measured.
-    validation, calibration : Samples or None
-        Rows held out for early stopping, and for the calibration of intervals; the weights of the latter are as given.
-    x_scaling, y_scaling : Scaling
-    input_range : ndarray, shape (2, features)
-        Smallest and largest value of every input.
-    n_rows : int
-        Training rows.
-    classes : ndarray or None
-        Sorted classes; targets are their places.
-    stream : StreamPlan or None
-        Where batches come from a table on disk.
-    """
-
+    # Rows of the starting point. Arrays give all training rows, and batches come from them. None in a run that continues
+    # from a checkpoint, which is beyond its starting point.
     sample: Samples | None
-    measured: Samples
-    validation: Samples | None
-    calibration: Samples | None
+    measured: Samples  # training rows on which the firing of rules and the local scale of intervals are measured
+    validation: Samples | None  # rows held out for early stopping
+    calibration: Samples | None  # rows held out for the calibration of intervals, with weights as they were given
     x_scaling: Scaling
     y_scaling: Scaling
-    input_range: Array
-    n_rows: int
-    classes: Array | None = None
-    stream: StreamPlan | None = None
+    input_range: Array  # (2, features): smallest and largest value of every input
+    n_rows: int  # training rows
+    classes: Array | None = None  # sorted; targets are places in it
+    stream: StreamPlan | None = None  # where batches come from a table on disk
 
     @property
     def n_outputs(self) -> int:
@@ -146,33 +98,27 @@ class TrainingData:
         description = {name: getattr(self.stream, name) for name in _STREAM_VALUES}
         description["classes"] = None if self.classes is None else self.classes.tolist()
         arrays: dict[str, Array] = {"counts": self.stream.counts, "input_range": self.input_range}
-        for name in _SAMPLES:
-            samples: Samples | None = getattr(self, name)
-            if samples is not None:
-                arrays |= {f"{name}.{part}": value for part, value in vars(samples).items() if value is not None}
-        for name in ("x_scaling", "y_scaling"):
-            arrays |= {f"{name}.{part}": value for part, value in vars(getattr(self, name)).items()}
+        for name in ("measured", "validation", "calibration", "x_scaling", "y_scaling"):
+            part = getattr(self, name)
+            if part is not None:
+                arrays |= {f"{name}.{key}": value for key, value in vars(part).items() if value is not None}
         return description, arrays
 
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> TrainingData:
         """The data of :meth:`state`, without a sample."""
 
-        def samples(name: str) -> Samples | None:
-            if f"{name}.x" not in arrays:
-                return None
-            return Samples(arrays[f"{name}.x"], arrays[f"{name}.y"], arrays.get(f"{name}.weight"))
+        def named(name: str) -> dict[str, Array]:
+            return {key.split(".")[1]: value for key, value in arrays.items() if key.startswith(f"{name}.")}
 
-        measured, validation, calibration = map(samples, _SAMPLES)
-        assert measured is not None
+        held = {name: Samples(**named(name)) if named(name) else None for name in ("validation", "calibration")}
         classes = description["classes"]
         return cls(
             sample=None,
-            measured=measured,
-            validation=validation,
-            calibration=calibration,
-            x_scaling=Scaling(arrays["x_scaling.shift"], arrays["x_scaling.scale"]),
-            y_scaling=Scaling(arrays["y_scaling.shift"], arrays["y_scaling.scale"]),
+            measured=Samples(**named("measured")),
+            **held,
+            x_scaling=Scaling(**named("x_scaling")),
+            y_scaling=Scaling(**named("y_scaling")),
             input_range=arrays["input_range"],
             n_rows=int(arrays["counts"].sum()),
             classes=None if classes is None else np.array(classes),
@@ -230,27 +176,16 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class ArraySource:
-    """Arrays in memory as a source.
-
-    Parameters
-    ----------
-    x : ndarray, shape (rows, features)
-    y : ndarray, shape (rows, targets)
-        Numbers, or with ``classes`` places in these, (rows, 1).
-    weight : ndarray, shape (rows,), optional
-    feature_names : sequence of str, optional
-    classes : ndarray, optional
-    merged : bool
-        Whether equal rows are merged; not for a loss that averages over its batch, where a merged row would count once.
-    """
+    """Arrays in memory as a source."""
 
     streamed: ClassVar[bool] = False
 
-    x: Array
-    y: Array
+    x: Array  # (rows, features)
+    y: Array  # (rows, targets): numbers, or with classes their places, (rows, 1)
     weight: Array | None = None
     feature_names: Sequence[str] | None = None
     classes: Array | None = None
+    # Whether equal rows are merged: not for a loss that averages over its batch, where a merged row would count once.
     merged: bool = True
 
     @property

@@ -27,28 +27,16 @@ MAX_CLASSES = 1_000
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of one row group in the units of the data.
+    """Rows of one row group in the units of the data."""
 
-    Attributes
-    ----------
-    columns : ndarray (columns, rows)
-        Inputs, targets unless they are classes, and weights where there are any; float32 where all columns are stored so.
-    labels : ndarray (rows,) or None
-        Targets that are classes.
-    n_features : int
-    weighted : bool
-    rows : ndarray (rows,)
-        Numbers of the rows in the table.
-    n_dropped : int
-        Rows left out because of a missing value.
-    """
-
+    # (columns, rows): inputs, targets unless they are classes, and weights where there are any. float32 where all columns
+    # are stored so.
     columns: Array
-    labels: Array | None
+    labels: Array | None  # (rows,): targets that are classes
     n_features: int
     weighted: bool
-    rows: Array
-    n_dropped: int
+    rows: Array  # (rows,): numbers of the rows in the table
+    n_dropped: int  # rows left out because of a missing value
 
     @property
     def x(self) -> Array:
@@ -149,32 +137,17 @@ class Reservoir:
 
 @dataclass
 class Summary:
-    """Summary of the training rows of a source.
+    """Summary of the training rows of a source."""
 
-    Attributes
-    ----------
-    counts : ndarray of int, shape (row groups,)
-        Training rows of every row group, without rows that are held out or left out.
-    x, y : Standardizer
-    lowest, highest : ndarray, shape (features,)
-    sample : Reservoir
-        Rows of inputs, targets and, with weights, weights.
-    held_out : list of ndarray
-        Row numbers in the first column, then as in the sample.
-    labels : list
-        Distinct targets where they are classes; the targets in ``sample`` and ``held_out`` are then places in ``labels``.
-    n_dropped : int
-    """
-
-    counts: Array
+    counts: Array  # (row groups,): training rows, without rows that are held out or left out
     x: Standardizer
     y: Standardizer
-    lowest: Array
+    lowest: Array  # (features,)
     highest: Array
-    sample: Reservoir
+    sample: Reservoir  # rows of inputs, targets and, with weights, weights
     weighted: bool
-    held_out: list[Array] = field(default_factory=list)
-    labels: list[Any] = field(default_factory=list)
+    held_out: list[Array] = field(default_factory=list)  # row numbers in the first column, then as in the sample
+    labels: list[Any] = field(default_factory=list)  # distinct classes; targets in sample and held_out are places in it
     n_dropped: int = 0
 
     @classmethod

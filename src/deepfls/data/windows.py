@@ -22,24 +22,12 @@ _FEW = 0.015
 
 @dataclass(frozen=True)
 class Window:
-    """Row groups whose rows are shuffled together.
+    """Row groups whose rows are shuffled together."""
 
-    Attributes
-    ----------
-    groups : ndarray of int
-        Numbers of its row groups.
-    sizes : ndarray of int
-        Rows of each row group.
-    first : int
-        Rows of the epoch before this window.
-    seed : tuple of int
-        Seed of the order of the rows.
-    """
-
-    groups: Array
-    sizes: Array
-    first: int
-    seed: tuple[int, int]
+    groups: Array  # numbers of the row groups
+    sizes: Array  # rows of each
+    first: int  # rows of the epoch before this window
+    seed: tuple[int, int]  # of the order of the rows
 
     @property
     def n_rows(self) -> int:

@@ -56,55 +56,27 @@ _FREE = ("device", "verbose", "warm_start", "random_state")
 
 @dataclass(frozen=True)
 class FitResult:
-    """What a fit gives; the docstring of the estimators explains each attribute.
-
-    Attributes
-    ----------
-    structure : Structure
-    model : ScaledSystem
-        The trained system, in float64.
-    history : list of dict
-    stopped_by : str
-    classes : ndarray or None
-    input_range, rule_shares : ndarray or None
-        None only for systems that were read from a file without them.
-    initial_sets : ndarray or None
-        None for a source on disk.
-    calibration : Calibration or None
-    part : FitResult or None
-        With a refit, the system that was trained without the calibration rows, and calibrated.
-    """
+    """What a fit gives; the docstrings of the estimators explain the attributes."""
 
     structure: Structure
-    model: ScaledSystem
+    model: ScaledSystem  # in float64
     history: list[dict[str, float]]
     stopped_by: str
     classes: Array | None = None
     input_range: Array | None = None
     rule_shares: Array | None = None
-    initial_sets: Array | None = None
+    initial_sets: Array | None = None  # None for a table on disk
     calibration: Calibration | None = None
-    part: FitResult | None = None
+    part: FitResult | None = None  # with a refit, the system that learned without the calibration rows, and was calibrated
 
 
 def fit(
     settings: Settings, source: Source, *, earlier: FitResult | None = None, checkpoints: Checkpoints | None = None
 ) -> FitResult:
-    """Fit a system to a source.
+    """Fit a system to a source: arrays, or a table on disk.
 
-    Parameters
-    ----------
-    settings : Settings
-    source : Source
-        Arrays or a table on disk.
-    earlier : FitResult, optional
-        The result of an earlier fit, from which this one continues (a warm start).
-    checkpoints : Checkpoints, optional
-        How a run on a table on disk stores its state.
-
-    Returns
-    -------
-    FitResult
+    ``earlier`` is the result from which a warm start continues; ``checkpoints`` state how a run on a table on disk stores
+    its state.
     """
     if earlier is not None and isinstance(source, ArraySource):
         _check_continued(earlier, structure_of(settings, source.n_features, source.n_outputs), source.classes)

@@ -15,9 +15,8 @@ from deepfls._checks import check_coverage, check_number, check_option
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators.calibration import Calibration
-from deepfls.estimators.prediction import RowFunction, ScaledSystem, normalised_firing
+from deepfls.estimators.prediction import ScaledSystem, System, normalised_firing
 from deepfls.estimators.settings import RegressorSettings, Settings, check_number_or_auto
-from deepfls.nn.systems import IT2FLS, T1FLS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -135,16 +134,8 @@ def calibrated(
 ) -> Calibration | None:
     """The calibration of a trained system; None without ``coverage``.
 
-    Parameters
-    ----------
-    model : ScaledSystem
-    settings : Settings
-    columns : tuple of int
-        Inputs whose values make groups.
-    trained : Samples
-        Training rows, which give the local scale.
-    held : Samples, optional
-        Rows held out for calibration. None: the learned set is not calibrated.
+    The values of the inputs ``columns`` make groups, the rows ``trained`` give the local scale, and the rows ``held`` out
+    give the scores; without these the learned set is not calibrated.
     """
     if settings.coverage is None:
         return None
@@ -201,33 +192,29 @@ def _parts(model: ScaledSystem, calibration: Calibration, x: Array) -> _Parts:
     return _Parts(y, y - lower + floor, upper - y + floor)
 
 
-def _terms(system: T1FLS | IT2FLS, *, linear: bool) -> RowFunction:
+def _terms(system: System, z: Tensor, *, linear: bool) -> Tensor:
     """Normalised firing and, where ``linear``, its products with the inputs: terms in which a fuzzy system is linear."""
-    shares = normalised_firing(system)
-
-    def terms(z: Tensor) -> tuple[Tensor, ...]:
-        (share,) = shares(z)
-        return (torch.cat([share, (share[:, :, None] * z[:, None, :]).flatten(1)], dim=1) if linear else share,)
-
-    return terms
+    share = normalised_firing(system, z)
+    return torch.cat([share, (share[:, :, None] * z[:, None, :]).flatten(1)], dim=1) if linear else share
 
 
 def _fitted_scale(model: ScaledSystem, rows: Samples) -> Array:
     """Coefficients of the local scale: a fuzzy system with the sets of the model for the size of its residuals."""
     linear = model.system.n_rules * (model.system.n_features + 1) <= _MAX_TERMS
-    (design,) = model.evaluated(rows.x, functools.partial(_terms, linear=linear))
+    (design,) = model.evaluated(rows.x, lambda system, z: (_terms(system, z, linear=linear),))
     return conformal.fit_log_scale(design, rows.y - model.predictions(rows.x), None, _SCALE_PENALTY)
 
 
 def _local_scale(model: ScaledSystem, x: Array, coefficients: Array) -> Array:
     """The local scale at rows in the units of the data, (rows, outputs)."""
+    linear = len(coefficients) > model.system.n_rules + 1
 
-    def scale_of(system: T1FLS | IT2FLS) -> RowFunction:
-        terms = _terms(system, linear=len(coefficients) > system.n_rules + 1)
-        # In every chunk: the terms of all rows together may not fit into memory.
-        return lambda z: (torch.from_numpy(conformal.local_scale(terms(z)[0].cpu().numpy(), coefficients)),)
+    def scale(system: System, z: Tensor) -> tuple[Tensor, ...]:
+        # Chunk by chunk: the terms of all rows together may not fit into memory.
+        terms = _terms(system, z, linear=linear).cpu().numpy()
+        return (torch.from_numpy(conformal.local_scale(terms, coefficients)),)
 
-    return model.evaluated(x, scale_of)[0]
+    return model.evaluated(x, scale)[0]
 
 
 # Predictions

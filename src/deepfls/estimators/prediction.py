@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     Tables = Generator[DataTable, None, None]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-# Tensors from scaled rows (rows, features), each (rows, ...).
-RowFunction = Callable[[Tensor], tuple[Tensor, ...]]
+System = T1FLS | IT2FLS
+# Tensors (rows, ...) from a system and scaled rows (rows, features).
+RowFunction = Callable[[System, Tensor], tuple[Tensor, ...]]
 
 # Rows of a chunk.
 CHUNK = 8_192
@@ -44,33 +45,24 @@ PART_ROWS = 2**20
 MANIFEST = "_deepfls.json"
 
 
-# Chunks, threads and the compiled outputs: the only place in this folder that names them
+# Threads and compiled outputs: the only place in this folder that names them
 
 
-def crisp_outputs(system: T1FLS | IT2FLS) -> RowFunction:
-    """The crisp output as a function of scaled rows, for one thread."""
-    forward = forward_again(system)
-    return lambda z: (forward(z),)
+class CrispOutputs:
+    """The crisp outputs of one system as a row function; every thread reuses its memory from chunk to chunk."""
+
+    def __init__(self) -> None:
+        self._own = threading.local()
+
+    def __call__(self, system: System, z: Tensor) -> tuple[Tensor, ...]:
+        if not hasattr(self._own, "forward"):
+            self._own.forward = forward_again(system)
+        return (self._own.forward(z),)
 
 
-def reduced_outputs(system: T1FLS | IT2FLS) -> RowFunction:
-    """Both ends of the type-reduced set and the crisp output as a function of scaled rows, for one thread."""
-    assert isinstance(system, IT2FLS)
-    return system.reduce
-
-
-def in_chunks(make: Callable[[], Callable[[int], tuple[Array, ...]]], n_rows: int) -> tuple[Array, ...]:
-    """Arrays of all rows from a function of the first row of a chunk; every thread makes the function once."""
-    parts: dict[int, tuple[Array, ...]] = {}
-    own = threading.local()
-
-    def compute(first: int) -> None:
-        if not hasattr(own, "function"):
-            own.function = make()
-        parts[first] = own.function(first)
-
+def for_each_chunk(compute: Callable[[int], None], n_rows: int) -> None:
+    """Call a function for the first row of every chunk, over threads."""
     each_in_threads(compute, range(0, n_rows, CHUNK))
-    return tuple(np.concatenate(column) for column in zip(*(parts[first] for first in sorted(parts)), strict=True))
 
 
 def limited_threads(work: int) -> contextlib.AbstractContextManager[None]:
@@ -93,30 +85,27 @@ class ReducedSet(NamedTuple):
 class ScaledSystem:
     """A trained system and the scalings between its units and those of the data."""
 
-    system: T1FLS | IT2FLS
+    system: System
     x_scaling: Scaling
     y_scaling: Scaling
 
-    def evaluated(self, x: Array, function: Callable[[T1FLS | IT2FLS], RowFunction]) -> tuple[Array, ...]:
-        """What a function of the system gives for rows x (rows, features) in the units of the data."""
+    def evaluated(self, x: Array, function: RowFunction) -> tuple[Array, ...]:
+        """The arrays of a row function for rows x (rows, features) in the units of the data."""
         device = self.system.centers.device
+        parts: dict[int, tuple[Array, ...]] = {}
 
-        def make() -> Callable[[int], tuple[Array, ...]]:
-            evaluate = function(self.system)
+        def compute(first: int) -> None:
+            z = torch.from_numpy(self.x_scaling.apply(x[first : first + CHUNK])).to(device)
+            with torch.no_grad():
+                # Copies: a result may be in memory that the next call uses again.
+                parts[first] = tuple(value.cpu().numpy().copy() for value in function(self.system, z))
 
-            def chunk(first: int) -> tuple[Array, ...]:
-                z = torch.from_numpy(self.x_scaling.apply(x[first : first + CHUNK])).to(device)
-                with torch.no_grad():
-                    # Copies: a result may be in memory that the next call uses again.
-                    return tuple(value.cpu().numpy().copy() for value in evaluate(z))
-
-            return chunk
-
-        return in_chunks(make, len(x))
+        for_each_chunk(compute, len(x))
+        return tuple(np.concatenate(column) for column in zip(*(parts[first] for first in sorted(parts)), strict=True))
 
     def outputs(self, x: Array) -> Array:
         """Crisp outputs in scaled units, (rows, outputs): the logits of a classifier."""
-        return self.evaluated(x, crisp_outputs)[0]
+        return self.evaluated(x, CrispOutputs())[0]
 
     def predictions(self, x: Array) -> Array:
         """Crisp outputs in the units of the targets, (rows, outputs)."""
@@ -124,39 +113,35 @@ class ScaledSystem:
 
     def reduced(self, x: Array) -> ReducedSet:
         """The type-reduced set of an IT2 system in the units of the targets."""
-        lower, upper, y = (self.y_scaling.invert(part) for part in self.evaluated(x, reduced_outputs))
+
+        def reduced(system: System, z: Tensor) -> tuple[Tensor, ...]:
+            assert isinstance(system, IT2FLS)
+            return system.reduce(z)
+
+        lower, upper, y = map(self.y_scaling.invert, self.evaluated(x, reduced))
         # The change of units may round the ends past the crisp output.
         return ReducedSet(np.minimum(lower, y), np.maximum(upper, y), y)
 
     def rule_weights(self, x: Array) -> Array:
         """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules)."""
-        return self.evaluated(x, normalised_firing)[0]
+        return self.evaluated(x, lambda system, z: (normalised_firing(system, z),))[0]
 
-    def firing_strengths(self, x: Array) -> tuple[Array, Array]:
+    def firing_strengths(self, x: Array) -> tuple[Array, ...]:
         """Lower and upper firing strength, each (rows, rules), in [0, 1]; equal for Type-1 systems."""
-        lower, upper = self.evaluated(x, _firing_strengths)
-        return lower, upper
+
+        def strengths(system: System, z: Tensor) -> tuple[Tensor, ...]:
+            logs = system.antecedents(z)
+            # At a center rounding may leave the logarithm a little above 0.
+            return tuple(log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
+
+        return self.evaluated(x, strengths)
 
 
-def normalised_firing(system: T1FLS | IT2FLS) -> RowFunction:
-    """Shares of the rules as a function of scaled rows."""
-
-    def shares(z: Tensor) -> tuple[Tensor, ...]:
-        firing = system.firing(z)
-        weight = firing.lower + firing.upper if isinstance(firing, tuple) else firing
-        return (weight / weight.sum(dim=1, keepdim=True),)
-
-    return shares
-
-
-def _firing_strengths(system: T1FLS | IT2FLS) -> RowFunction:
-    def strengths(z: Tensor) -> tuple[Tensor, ...]:
-        logs = system.antecedents(z)
-        # At a center rounding may leave the logarithm a little above 0.
-        lower, upper = (log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
-        return lower, upper
-
-    return strengths
+def normalised_firing(system: System, z: Tensor) -> Tensor:
+    """Firing of the rules for scaled rows, as shares that add up to 1, (rows, rules)."""
+    firing = system.firing(z)
+    weight = firing.lower + firing.upper if isinstance(firing, tuple) else firing
+    return weight / weight.sum(dim=1, keepdim=True)
 
 
 # Tables
@@ -208,27 +193,10 @@ def write_parts(
 ) -> PartsWritten:
     """Write a folder of Parquet files with the predictions for row groups, in their order.
 
-    Parameters
-    ----------
-    files : ParquetFiles
-    columns : sequence of str
-        Columns to read.
-    predicted : callable
-        From the table of a row group to that of its predictions.
-    out : Path
-        Folder; made where there is none. A part gets its name when it is complete.
-    about : mapping
-        What distinguishes these predictions from others; stored beside them.
-    nulls : {"error", "drop"}
-    resume : bool
-        Whether to continue an earlier run: existing parts stay.
-    force : bool
-        Whether to replace existing predictions.
-    group : Group
-        Processes that share the parts.
-    step : callable, optional
-        Called with the number of rows of every table that was written.
-    part_rows : int
+    ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions. ``about``
+    distinguishes the predictions from others and is stored beside them. ``resume`` keeps existing parts, ``force`` replaces
+    them. The processes of ``group`` share the parts. ``step`` is called with the number of rows of every table written. A
+    part gets its name when it is complete.
     """
     parts = parts_of(files, part_rows)
     names = [f"part-{number:06d}.parquet" for number in range(len(parts))]
