@@ -29,7 +29,7 @@ FOLDERS = [
     "__main__",
 ]
 # Methods of an estimator that belong to a folder above it: these files import inside functions or for type checking only.
-MIXINS = {"estimators/reading.py", "estimators/exporting.py"}
+MIXINS = {"estimators/reading_methods.py", "estimators/export_methods.py"}
 
 
 def folder_of(module: str) -> str:

@@ -1,4 +1,4 @@
-"""Run by test_stream_fit.py in two processes at once: fits sources together and leaves what came of it."""
+"""Run by test_fit_streams.py in two processes at once: fits sources together and writes the results."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Model files: one safetensors file, whose header carries a JSON description. Nothing in a file is ever executed.
+"""Files: written whole or not at all, and named arrays with a description as the content of one safetensors file.
 
-The description holds the format version and everything that is not a tensor; a digest over description and tensors tells an
-altered file from a whole one. Files are written beside their place and renamed, so a crash leaves the old file as it was.
+The description is JSON text in the header of the file. A SHA-256 digest covers the description and the arrays, so a
+damaged or altered file is detected. Nothing in a file is executed.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +20,18 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FORMAT = "deepfls"
-VERSION = 1
-
 
 class ModelFileError(ValueError):
     """A file that is not a readable model of this or an earlier version."""
 
 
-def write_model(path: str | os.PathLike[str], description: dict[str, Any], tensors: dict[str, Array]) -> None:
-    """Write a model file whole or not at all."""
-    from safetensors.numpy import save  # here: keeps `import deepfls` light
-
-    text = json.dumps(description, sort_keys=True, allow_nan=False)
-    metadata = {"format": FORMAT, "version": str(VERSION), "description": text, "sha256": digest(text, tensors)}
-    write_whole(Path(path), save({name: np.ascontiguousarray(value) for name, value in tensors.items()}, metadata))
-
-
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file's content in one step: a temporary file in the same folder, flushed to disk, then renamed."""
+    """Replace the content of a file in one step: a temporary file in the same folder, flushed to disk, then renamed.
+
+    A crash at any moment leaves the old file or the new one.
+    """
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
-    # Not tempfile's: its files only their owner can read, and a model gets the permissions of any new file.
+    # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
     handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -51,45 +44,94 @@ def write_whole(path: Path, content: bytes) -> None:
         raise
 
 
-def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Description and tensors of a model file, after checking that it is one and that it is whole."""
-    from safetensors import SafetensorError, safe_open
+@dataclass(frozen=True)
+class ArrayFormat:
+    """A format of safetensors files with a description and a digest in the header.
 
+    Parameters
+    ----------
+    name : str
+        Name of the format, stored in the header.
+    version : int
+        Version that is written, and the newest that is read.
+    noun : str
+        What messages call such a file: "model", "checkpoint".
+    error : type
+        Exception for content that cannot be read.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> notes = ArrayFormat("notes", 1, "note", ValueError)
+    >>> notes.unpacked(notes.packed({"title": "zeros"}, {"x": np.zeros(2)}), "note")
+    ({'title': 'zeros'}, {'x': array([0., 0.])})
+    """
+
+    name: str
+    version: int
+    noun: str
+    error: type[ValueError]
+
+    def packed(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+        """A description and named arrays as the content of a file."""
+        from safetensors.numpy import save  # here: keeps `import deepfls` light
+
+        # Not ascontiguousarray: it turns a scalar into a vector of length 1.
+        copies = {name: np.array(value, order="C") for name, value in arrays.items()}
+        text = json.dumps(dict(description), sort_keys=True, allow_nan=False)
+        metadata = {"format": self.name, "version": str(self.version), "description": text, "sha256": digest(text, copies)}
+        return bytes(save(copies, metadata))
+
+    def unpacked(self, content: bytes, path: object) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Description and arrays, after all checks; ``path`` stands in the messages."""
+        from safetensors import SafetensorError
+        from safetensors.numpy import load
+
+        label = repr(str(path))
+        try:
+            arrays = load(content)
+            header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+            raise self.error(f"{label} is not a deepfls {self.noun}, or it is truncated ({error}).") from error
+        metadata = header.get("__metadata__") or {}
+        if metadata.get("format") != self.name:
+            raise self.error(f"{label} is a safetensors file, but not a deepfls {self.noun}.")
+        version = metadata.get("version", "")
+        if not re.fullmatch("[0-9]{1,9}", version):
+            raise self.error(f"{label} is damaged: its format version is {version!r}.")
+        if int(version) > self.version:
+            raise self.error(
+                f"{label} has format version {version}, newer than {self.version}, the newest this version of deepfls "
+                "reads: install a newer deepfls."
+            )
+        text = metadata.get("description", "")
+        try:
+            description = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise self.error(f"{label} is damaged: its description is not JSON.") from error
+        if metadata.get("sha256") != digest(text, arrays) or not isinstance(description, dict):
+            raise self.error(f"{label} is damaged or was altered: its content does not match its digest.")
+        return description, arrays
+
+
+MODEL = ArrayFormat("deepfls", 1, "model", ModelFileError)
+
+
+def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Description and arrays of a model file, after all checks."""
     path = Path(path)
     if path.is_dir():
         raise IsADirectoryError(f"model file must be a file, got the folder {str(path)!r}.")
     if not path.is_file():
         raise FileNotFoundError(f"model file must exist, got {str(path)!r}.")
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT:
-                raise ModelFileError(f"{str(path)!r} is a safetensors file, but not a deepfls model.")
-            version = metadata.get("version", "")
-            if not re.fullmatch("[0-9]{1,9}", version):
-                raise ModelFileError(f"{str(path)!r} is damaged: its format version is {version!r}.")
-            if int(version) > VERSION:
-                raise ModelFileError(
-                    f"{str(path)!r} has format version {version}, newer than {VERSION}, the newest this version of deepfls "
-                    "reads: install a newer deepfls."
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dictionary
-        text = metadata.get("description", "")
-        description = json.loads(text)
-    except SafetensorError as error:
-        raise ModelFileError(f"{str(path)!r} is not a deepfls model, or it is truncated ({error}).") from error
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise ModelFileError(f"{str(path)!r} is damaged: its description is not JSON.") from error
-    if metadata.get("sha256") != digest(text, tensors) or not isinstance(description, dict):
-        raise ModelFileError(f"{str(path)!r} is damaged or was altered: its content does not match its digest.")
-    return description, tensors
+    return MODEL.unpacked(path.read_bytes(), path)
 
 
-def digest(text: str, tensors: dict[str, Array]) -> str:
+def digest(text: str, arrays: Mapping[str, Array]) -> str:
     """SHA-256 over a description and named arrays with their types and shapes."""
     hashed = hashlib.sha256(text.encode())
-    for name in sorted(tensors):
-        value = np.ascontiguousarray(tensors[name])
+    for name in sorted(arrays):
+        value = np.ascontiguousarray(arrays[name])
         hashed.update(f"{name} {value.dtype.str} {value.shape} ".encode())
         hashed.update(value.tobytes())
     return hashed.hexdigest()

@@ -1,4 +1,4 @@
-"""Equal rows become one, whatever their order."""
+"""Arrays as a source: equal rows are merged, and rows are held out as the plan asks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepfls.data import arrays
-from deepfls.data.arrays import Samples, weighted_samples
+from deepfls.data.arrays import ArraySource, DataPlan, Samples, weighted_samples
 
 X = np.array([[1.0, 2.0], [0.0, 5.0], [1.0, 2.0], [1.0, 2.0], [0.0, 5.0]])
 Y = np.array([[3.0], [4.0], [3.0], [9.0], [4.0]])
@@ -95,3 +95,88 @@ def test_rows_that_two_columns_tell_apart_have_the_order_of_whole_rows(n_levels:
     found = weighted_samples(x, y, None)
     np.testing.assert_array_equal(found.x, x[first])
     np.testing.assert_array_equal(found.y, y[first])
+
+
+# Arrays as a source
+
+RANDOM = np.random.default_rng(0)
+ROWS = np.column_stack([RANDOM.normal(size=100), np.repeat([0.0, 1.0], [80, 20])])
+TARGETS = RANDOM.normal(size=(100, 2))
+
+
+def keys_of(samples: Samples | None) -> set[float]:
+    """The first input of every row, which no two rows share."""
+    return set() if samples is None else set(samples.x[:, 0])
+
+
+def a_quarter(n_rows: int) -> int:
+    return n_rows // 4
+
+
+def test_source_without_a_plan_gives_all_rows_and_their_scaling() -> None:
+    data = ArraySource(ROWS, TARGETS).prepared(DataPlan(), np.random.RandomState(0))
+    assert data.sample is data.measured
+    assert keys_of(data.sample) == set(ROWS[:, 0])
+    assert (data.validation, data.calibration, data.stream) == (None, None, None)
+    assert (data.n_rows, data.n_outputs) == (100, 2)
+    np.testing.assert_allclose(data.x_scaling.shift, ROWS.mean(axis=0))
+    np.testing.assert_allclose(data.y_scaling.scale, TARGETS.std(axis=0, ddof=1))
+    np.testing.assert_array_equal(data.input_range, [ROWS.min(axis=0), ROWS.max(axis=0)])
+
+
+def test_rows_that_calibrate_or_watch_are_not_trained_on() -> None:
+    plan = DataPlan(calibration_rows=a_quarter, validation_fraction=0.2)
+    data = ArraySource(ROWS, TARGETS).prepared(plan, np.random.RandomState(0))
+    parts = [keys_of(part) for part in (data.sample, data.validation, data.calibration)]
+    assert [len(part) for part in parts] == [60, 15, 25]
+    assert set.union(*parts) == set(ROWS[:, 0])
+    # Scaling and ranges are those of the training rows.
+    assert data.sample is not None
+    np.testing.assert_allclose(data.x_scaling.shift, data.sample.x.mean(axis=0))
+    np.testing.assert_array_equal(data.input_range[0], data.sample.x.min(axis=0))
+
+
+def test_every_group_gives_its_share_of_the_calibration_rows() -> None:
+    plan = DataPlan(calibration_rows=a_quarter, group_columns=(1,))
+    data = ArraySource(ROWS, TARGETS).prepared(plan, np.random.RandomState(0))
+    assert data.calibration is not None
+    assert np.unique(data.calibration.x[:, 1], return_counts=True)[1].tolist() == [20, 5]
+
+
+def test_too_few_calibration_rows_are_refused_before_anything_else() -> None:
+    def refuse(x: np.ndarray) -> None:
+        raise ValueError(f"{len(x)} rows")
+
+    plan = DataPlan(calibration_rows=lambda n_rows: n_rows, check_calibration=refuse)
+    with pytest.raises(ValueError, match=r"^100 rows$"):
+        ArraySource(ROWS, TARGETS).prepared(plan, np.random.RandomState(0))
+
+
+def test_rows_of_weight_zero_neither_train_nor_calibrate() -> None:
+    weight = np.repeat([0.0, 2.0], 50)
+    plan = DataPlan(calibration_rows=a_quarter)
+    data = ArraySource(ROWS, TARGETS, weight).prepared(plan, np.random.RandomState(0))
+    assert keys_of(data.sample) | keys_of(data.calibration) == set(ROWS[50:, 0])
+    assert data.calibration is not None
+    assert data.calibration.weight is not None
+    np.testing.assert_array_equal(data.calibration.weight, np.full(12, 2.0))
+
+
+def test_places_of_classes_are_not_scaled() -> None:
+    places = (ROWS[:, :1] > 0).astype(float)
+    data = ArraySource(ROWS, places, classes=np.array(["a", "b"])).prepared(
+        DataPlan(classes=True), np.random.RandomState(0)
+    )
+    assert (data.y_scaling.shift, data.y_scaling.scale) == (0.0, 1.0)
+    assert data.n_outputs == 2
+
+
+def test_plan_without_scaling_keeps_the_units() -> None:
+    data = ArraySource(ROWS, TARGETS).prepared(DataPlan(scaled=False), np.random.RandomState(0))
+    np.testing.assert_array_equal(data.x_scaling.apply(ROWS), ROWS)
+    np.testing.assert_array_equal(data.y_scaling.apply(TARGETS), TARGETS)
+
+
+def test_equal_rows_stay_apart_where_not_to_be_merged() -> None:
+    source = ArraySource(np.zeros((5, 1)), np.zeros((5, 1)), merged=False)
+    assert source.prepared(DataPlan(), np.random.RandomState(0)).n_rows == 5

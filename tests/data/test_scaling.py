@@ -95,7 +95,7 @@ def test_column_that_differs_by_rounding_only_scales_to_about_zero(magnitude: fl
 
 
 @pytest.mark.parametrize("magnitude", [1e-100, 1e-12, 1.0, 1e12, 1e100])
-def test_scaled_table_has_unit_spread_whatever_the_magnitude(magnitude: float) -> None:
+def test_scaled_table_has_unit_spread_at_any_magnitude(magnitude: float) -> None:
     rows = random_table() * magnitude
     scaled = Scaling.standard(rows).apply(rows)
     np.testing.assert_allclose(scaled.mean(axis=0), 0.0, atol=1e-12)

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
+from deepfls.data.arrays import ArraySource, DataPlan, TrainingData
 from deepfls.data.parquet import ParquetFiles
-from deepfls.data.sources import ParquetSource, uniform
+from deepfls.data.sources import ParquetSource, read_ahead, uniform
 from deepfls.data.tables import TableError
+from deepfls.training.distributed import Group
 from stream_cases import columns, regression, write
 
 
@@ -191,7 +193,7 @@ def test_text_column_is_refused(path: Path) -> None:
     ],
     ids=["column missing", "text for numbers"],
 )
-def test_changed_schema_in_the_seventh_file_is_told_before_training(tmp_path: Path, change: Any, message: str) -> None:
+def test_changed_schema_in_the_seventh_file_is_reported_before_training(tmp_path: Path, change: Any, message: str) -> None:
     path = write(tmp_path, columns(), n_files=9)
     seventh = tmp_path / "part-6.parquet"
     parquet.write_table(change(parquet.read_table(seventh)), seventh)
@@ -218,7 +220,7 @@ def test_truncated_file_is_named(tmp_path: Path, share: float) -> None:
         regression(path)
 
 
-def test_damage_inside_a_file_is_told_with_its_row_group(tmp_path: Path) -> None:
+def test_damage_inside_a_file_is_reported_with_its_row_group(tmp_path: Path) -> None:
     path = write(tmp_path, columns(), n_files=2, group_rows=100)
     file = tmp_path / "part-1.parquet"
     column = parquet.ParquetFile(file).metadata.row_group(2).column(0)
@@ -230,7 +232,7 @@ def test_damage_inside_a_file_is_told_with_its_row_group(tmp_path: Path) -> None
         read_all(regression(path))
 
 
-def test_file_that_changes_while_in_use_is_told(tmp_path: Path) -> None:
+def test_file_that_changes_while_in_use_is_reported(tmp_path: Path) -> None:
     path = write(tmp_path, columns(), n_files=1, group_rows=100)
     source = regression(path)
     source.files._open.clear()
@@ -243,7 +245,7 @@ def test_file_that_changes_while_in_use_is_told(tmp_path: Path) -> None:
     ("path", "message"),
     [("no/*.parquet", r"No file matches 'no/\*.parquet'\."), ("file:///nowhere/*.parquet", "'file:.*' cannot be opened: ")],
 )
-def test_missing_files_are_told(path: str, message: str) -> None:
+def test_missing_files_are_reported(path: str, message: str) -> None:
     with pytest.raises(TableError, match=message):
         regression(path)
 
@@ -252,3 +254,81 @@ def test_files_without_rows_are_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"a": [1.0], "b": [1.0], "y": [1.0]}).slice(0, 0), tmp_path / "a.parquet")
     with pytest.raises(TableError, match=r"must have rows, got column names only\.$"):
         regression(tmp_path / "a.parquet")
+
+
+# The data of a fit
+
+
+def prepared(source: ParquetSource, **plan: Any) -> TrainingData:
+    return source.prepared(DataPlan(**plan), np.random.RandomState(0), Group())
+
+
+def test_source_prepares_what_arrays_of_the_same_rows_do(path: Path) -> None:
+    x, y, _ = read_all(regression(path))
+    found = prepared(regression(path))
+    expected = ArraySource(x, y).prepared(DataPlan(), np.random.RandomState(0))
+    assert (found.n_rows, found.n_outputs) == (expected.n_rows, expected.n_outputs)
+    for name in ("x_scaling", "y_scaling"):
+        for part in ("shift", "scale"):
+            np.testing.assert_allclose(getattr(getattr(found, name), part), getattr(getattr(expected, name), part))
+    np.testing.assert_array_equal(found.input_range, expected.input_range)
+    assert found.sample is not None
+    assert expected.sample is not None
+    assert sorted(found.sample.x[:, 0]) == sorted(expected.sample.x[:, 0])
+
+
+def test_source_holds_rows_out_by_their_numbers(path: Path) -> None:
+    x, _, rows = read_all(regression(path))
+    found = prepared(regression(path), calibration_rows=lambda n_rows: n_rows // 4, validation_fraction=0.2)
+    assert found.stream is not None
+    draw = uniform(found.stream.seed + 1, rows)
+    assert found.validation is not None
+    assert found.calibration is not None
+    assert found.stream.held_out_share == pytest.approx(0.25 + 0.2 * 0.75)
+    np.testing.assert_array_equal(found.validation.x, x[draw < 0.15])
+    np.testing.assert_array_equal(found.calibration.x, x[(draw >= 0.15) & (draw < found.stream.held_out_share)])
+    assert found.n_rows == int(found.stream.counts.sum()) == int((draw >= found.stream.held_out_share).sum())
+
+
+def test_source_numbers_its_classes_in_their_order(path: Path) -> None:
+    source = ParquetSource(path, target="label", features=["a", "b"])
+    found = prepared(source, classes=True, calibration_rows=lambda n_rows: 60)
+    assert found.classes is not None
+    assert found.classes.tolist() == ["down", "up"]
+    x, labels, _ = read_all(source, classes=True)
+    of_row = dict(zip(x[:, 0], labels, strict=True))
+    for part in (found.sample, found.calibration):
+        assert part is not None
+        assert [found.classes[int(place)] for place in part.y[:, 0]] == [of_row[key] for key in part.x[:, 0]]
+
+
+def test_data_come_back_from_their_state_without_the_sample(path: Path) -> None:
+    source = regression(path, weight="w")
+    before = prepared(source, calibration_rows=lambda n_rows: n_rows // 4, validation_fraction=0.2)
+    after = TrainingData.from_state(*before.state())
+    assert after.sample is None
+    assert before.stream is not None
+    assert after.stream is not None
+    np.testing.assert_array_equal(after.stream.counts, before.stream.counts)
+    for name in ("mean_weight", "seed", "held_out_share", "n_dropped"):
+        assert getattr(after.stream, name) == getattr(before.stream, name)
+    for name in ("measured", "validation", "calibration"):
+        for part in ("x", "y", "weight"):
+            np.testing.assert_array_equal(getattr(getattr(after, name), part), getattr(getattr(before, name), part))
+    assert (after.n_rows, after.n_outputs) == (before.n_rows, before.n_outputs)
+    np.testing.assert_array_equal(after.x_scaling.scale, before.x_scaling.scale)
+
+
+def test_reading_ahead_keeps_the_order_and_passes_errors_on() -> None:
+    assert list(read_ahead(lambda number: number**2, [3, 1, 2])) == [9, 1, 4]
+    assert list(read_ahead(str, [])) == []
+
+    def failing(number: int) -> int:
+        if number == 2:
+            raise TableError("damaged")
+        return number
+
+    found = read_ahead(failing, range(5))
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(TableError, match=r"^damaged$"):
+        next(found)

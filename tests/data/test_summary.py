@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 
 from deepfls.data.sources import ParquetSource, uniform
 from deepfls.data.summary import Reservoir, Summary
-from deepfls.estimators.stream_start import summarized
 from deepfls.training.distributed import Group
 from stream_cases import columns, write
 
 
 def summary_of(source: ParquetSource, n_processes: int, *, classes: bool = False, share: float = 0.0) -> Summary:
     parts = [
-        summarized(source, classes=classes, seed=5, held_out_share=share, group=Group(rank, n_processes))
+        source.summary(Group(rank, n_processes), classes=classes, seed=5, held_out_share=share)
         for rank in range(n_processes)
     ]
     whole = Summary.empty(source.n_groups, len(source.layout.features), len(parts[0].y.mean), weighted=parts[0].weighted)

@@ -25,7 +25,7 @@ def test_every_row_group_with_rows_is_in_one_window(counts: np.ndarray, buffer: 
 
 @settings(max_examples=100, deadline=None)
 @given(COUNTS, st.integers(1, 5))
-def test_row_groups_are_dealt_to_all_processes_evenly(counts: np.ndarray, n_processes: int) -> None:
+def test_row_groups_are_divided_evenly_among_processes(counts: np.ndarray, n_processes: int) -> None:
     for window in plan_epoch(0, counts, 100, n_processes):
         owners = window.owners(n_processes)
         loads = np.bincount(owners, weights=window.sizes, minlength=n_processes)

@@ -24,7 +24,7 @@ COVERAGES = st.sampled_from([0.1, 0.5, 0.77, 0.8, 0.9, 0.95, 0.99])
 
 
 @given(coverage=COVERAGES, extra=st.integers(0, 60), seed=st.integers(0, 10_000))
-def test_conformal_quantile_covers_exactly_the_promised_ranks(coverage: float, extra: int, seed: int) -> None:
+def test_conformal_quantile_covers_exactly_the_stated_ranks(coverage: float, extra: int, seed: int) -> None:
     n_rows = math.ceil(round(coverage / (1.0 - coverage), 9)) + extra
     scores = np.random.default_rng(seed).permutation(n_rows + 1).astype(float)
     # Each of n + 1 exchangeable rows is as likely to be the new one, so leaving each out in turn is the whole law.

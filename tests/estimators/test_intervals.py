@@ -1,4 +1,4 @@
-"""Intervals of the regressor: what they promise, for every kind of calibration, and what is refused."""
+"""Intervals of the regressor: coverage for every calibration, groups, and refused settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import root_mean_squared_error
 
 from deepfls import metrics
-from deepfls.estimators.intervals import learned_ends
 from interval_cases import CALIBRATED, NOISE, RANDOM, TEST, TRAIN, X, Y, classifier, every_calibration, regressor
 
 
@@ -57,7 +56,7 @@ def test_widths_of_plain_split_are_all_the_same() -> None:
 
 def test_plain_cqr_shifts_the_learned_ends_by_one_number() -> None:
     model = regressor(normalized_scores=False).fit(X[TRAIN], Y[TRAIN])
-    left, right, _ = learned_ends(model, X[TEST])
+    left, right, _ = model._model.reduced(X[TEST])
     lower, upper = model.predict_interval(X[TEST])
     np.testing.assert_allclose(left[:, 0] - lower, (left[:, 0] - lower)[0], rtol=1e-9)
     np.testing.assert_allclose(upper - right[:, 0], left[:, 0] - lower, rtol=1e-9)
@@ -66,7 +65,7 @@ def test_plain_cqr_shifts_the_learned_ends_by_one_number() -> None:
 def test_ends_are_trained_as_quantiles() -> None:
     plain = regressor(coverage=None, epochs=60).fit(X[TRAIN], Y[TRAIN])
     trained = regressor(calibration=None, epochs=60).fit(X[TRAIN], Y[TRAIN])
-    covered = [metrics.picp(Y[TEST][:, None], *learned_ends(model, X[TEST])[:2]) for model in (plain, trained)]
+    covered = [metrics.picp(Y[TEST][:, None], *model._model.reduced(X[TEST])[:2]) for model in (plain, trained)]
     assert covered[1] == pytest.approx(0.9, abs=0.1)
     assert abs(covered[1] - 0.9) < abs(covered[0] - 0.9)
     # The crisp output is not paid for it.
@@ -190,7 +189,7 @@ def test_fit_without_coverage_is_as_it_was() -> None:
 
 def test_learned_set_without_calibration_has_one_coverage() -> None:
     model = regressor(calibration=None, epochs=2).fit(X[TRAIN], Y[TRAIN])
-    left, right, _ = learned_ends(model, X[TEST])
+    left, right, _ = model._model.reduced(X[TEST])
     np.testing.assert_array_equal(model.predict_interval(X[TEST], coverage=0.9), [left[:, 0], right[:, 0]])
     with pytest.raises(
         ValueError,

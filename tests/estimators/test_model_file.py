@@ -14,7 +14,7 @@ import pytest
 from safetensors.numpy import save as safetensors_bytes
 
 from deepfls import FLSRegressor, load
-from deepfls._files import ModelFileError, read_model, write_model, write_whole
+from deepfls._files import MODEL, ModelFileError, read_model, write_whole
 from model_file_cases import ESTIMATORS, TINY, X, Y, header
 
 
@@ -33,7 +33,7 @@ def rewritten(path: Path, change: Callable[[dict[str, Any], dict[str, np.ndarray
     """The file with changed content and a digest that fits: what a mischievous writer could make."""
     description, tensors = read_model(path)
     change(description, tensors)
-    write_model(path, description, tensors)
+    path.write_bytes(MODEL.packed(description, tensors))
     return path
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,6 +25,40 @@ def fitted() -> FLSRegressor:
 def path(fitted: FLSRegressor, tmp_path: Path) -> Path:
     fitted.save(tmp_path / "model.fls")
     return tmp_path / "model.fls"
+
+
+# Files of the release before
+
+ASSETS = Path(__file__).parent / "assets"
+EXPECTED = json.loads((ASSETS / "v0.1.0-expected.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["t1", "it2-coverage", "classifier"])
+def test_file_of_version_0_1_0_predicts_as_it_did(name: str) -> None:
+    model, expected = load(ASSETS / f"v0.1.0-{name}.fls"), EXPECTED[name]
+    rows: Any = np.array(EXPECTED["rows"])
+    if name == "it2-coverage":
+        assert list(model.feature_names_in_) == ["heat", "flow"]
+        rows = pd.DataFrame(rows, columns=["heat", "flow"])
+    if name == "classifier":
+        assert model.predict(rows).tolist() == expected["predict"]
+        np.testing.assert_allclose(model.predict_proba(rows), expected["probabilities"], rtol=1e-9)
+        assert model.predict_set(rows).tolist() == expected["set"]
+    else:
+        np.testing.assert_allclose(model.predict(rows), expected["predict"], rtol=1e-9)
+    if name == "it2-coverage":
+        assert model.interval_model_ is not None
+        np.testing.assert_allclose(model.predict_interval(rows), expected["interval"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["t1", "it2-coverage", "classifier"])
+def test_file_of_version_0_1_0_is_saved_again_with_the_same_content(name: str, tmp_path: Path) -> None:
+    old = ASSETS / f"v0.1.0-{name}.fls"
+    load(old).save(tmp_path / "new.fls")
+    before, after = (_files.read_model(path) for path in (old, tmp_path / "new.fls"))
+    assert after[0] == before[0]
+    assert after[1].keys() == before[1].keys()
+    assert all(np.array_equal(after[1][key], value) for key, value in before[1].items())
 
 
 # Round trips
@@ -114,7 +149,7 @@ def test_path_may_be_text(fitted: FLSRegressor, tmp_path: Path) -> None:
 def test_file_is_safetensors_with_a_json_description(path: Path) -> None:
     metadata = header(path)["__metadata__"]
     assert metadata["format"] == "deepfls"
-    assert metadata["version"] == str(_files.VERSION)
+    assert metadata["version"] == str(_files.MODEL.version)
     assert json.loads(metadata["description"])["class"] == "FLSRegressor"
 
 

@@ -1,4 +1,4 @@
-"""Sizes, layouts and surroundings that a fast path likes to forget: same numbers and gradients as the plain formula."""
+"""Unusual sizes, layouts and environments: the same numbers and gradients as the plain formula."""
 
 from __future__ import annotations
 
@@ -154,9 +154,9 @@ def test_threads_are_as_before_after_fit_and_predict(kind: str) -> None:
 
 
 def test_fit_and_predict_work_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """No home, no cache of Numba's, none of ours: /proc takes no files, not even from root."""
+    """No home, no cache of Numba or deepfls: /proc takes no files, not even from root."""
     if not Path("/proc/self").is_dir():
-        pytest.skip("needs a folder that nobody can write to, such as /proc")
+        pytest.skip("needs a folder that is not writable, such as /proc")
     source = (
         "import sys\n"
         "import numpy as np\n"

@@ -1,4 +1,4 @@
-"""A process that is alone, and what the others do through it. Two real processes meet in test_stream_fit.py."""
+"""A process that is alone, and what the others do through it. Two real processes meet in test_fit_streams.py."""
 
 from __future__ import annotations
 

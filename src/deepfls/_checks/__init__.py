@@ -1,23 +1,15 @@
-"""Argument checks: the only place that words an error about shape, range or type.
+"""Argument checks that more than one folder needs. A check that one folder needs stands in that folder.
 
-Checks are called at public doors. Those that only look at Python values, shapes, dtypes and devices are free to run in a
-training step; those that read tensor values carry ``values`` in their name and never do.
+Checks are called in public functions. A check of Python values, shapes, dtypes and devices may run in a training step; a
+check that reads the values of a tensor has ``values`` in its name and may not.
 """
 
 from deepfls._checks.intervals import (
-    check_calibration_of_kind,
-    check_calibration_rows,
-    check_column,
     check_coverage,
     check_interval_arrays,
-    check_known_groups,
     check_levels,
-    check_same_rows_held_out,
-    check_trained_for_intervals,
     check_type_reduced,
-    check_uncalibrated_coverage,
     largest_coverage,
-    rows_needed,
 )
 from deepfls._checks.samples import (
     LARGEST,
@@ -30,16 +22,12 @@ from deepfls._checks.samples import (
 )
 from deepfls._checks.settings import (
     check_count,
-    check_device,
-    check_flag,
     check_number,
-    check_number_or_auto,
     check_option,
     check_options_of,
-    check_unchanged,
     did_you_mean,
 )
-from deepfls._checks.streams import NULLS, Interval, check_absent, check_alone, check_interval
+from deepfls._checks.streams import Interval, check_interval
 from deepfls._checks.tensors import (
     check_alike,
     check_antecedents,
@@ -60,35 +48,29 @@ from deepfls._checks.tensors import (
 
 __all__ = [
     "LARGEST",
-    "NULLS",
     "Interval",
-    "check_absent",
     "check_alike",
-    "check_alone",
     "check_antecedents",
     "check_assigned_values",
     "check_batch",
-    "check_calibration_of_kind",
-    "check_calibration_rows",
-    "check_column",
+    "check_classes_known",
     "check_consequents",
     "check_count",
     "check_coverage",
-    "check_device",
     "check_enumerable",
     "check_equal_values",
     "check_finite_table",
     "check_firing_values",
-    "check_flag",
+    "check_holdable",
+    "check_identifier",
+    "check_installed",
     "check_interval",
     "check_interval_arrays",
-    "check_known_groups",
     "check_levels",
     "check_loss_values",
     "check_magnitude_values",
     "check_mix",
     "check_number",
-    "check_number_or_auto",
     "check_number_targets",
     "check_option",
     "check_options_of",
@@ -97,15 +79,11 @@ __all__ = [
     "check_range_values",
     "check_rule_tensors",
     "check_same_length",
-    "check_same_rows_held_out",
     "check_targets_given",
     "check_tensor",
-    "check_trained_for_intervals",
     "check_type_reduced",
-    "check_uncalibrated_coverage",
-    "check_unchanged",
     "did_you_mean",
     "largest_coverage",
     "name_text_columns",
-    "rows_needed",
+    "refuse_form",
 ]

@@ -1,4 +1,4 @@
-"""Checks of settings: options, counts, numbers, devices."""
+"""Checks of settings: options, counts, numbers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
-import torch
-
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """A closing hint `` Did you mean 'x'?`` for a mistyped name, or nothing when no option is close."""
+    """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close."""
     matches = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.6)
     return f" Did you mean {matches[0]!r}?" if matches else ""
 
@@ -28,7 +26,7 @@ def check_option(name: str, value: Any, options: Sequence[str]) -> str:
 
 
 def check_options_of(name: str, owner: str, options: Any, known: Sequence[str] | None) -> None:
-    """Require a mapping whose keys ``owner`` takes; any keys where it is not known which."""
+    """Require a mapping whose keys ``owner`` takes; with ``known=None`` all keys are accepted."""
     if not isinstance(options, Mapping):
         raise TypeError(f"{name} must be a dictionary, got {options!r}.")
     for key in options:
@@ -68,35 +66,3 @@ def check_number(
     if not (math.isfinite(number) and number > above and number >= minimum and number < below):
         raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
     return number
-
-
-def check_number_or_auto(name: str, value: Any) -> None:
-    """Refuse text other than "auto" for a setting that is a number or "auto"; numbers are checked where they are used."""
-    if isinstance(value, str) and value != "auto":
-        raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
-
-
-def check_flag(name: str, value: Any) -> bool:
-    """Return ``value`` as a ``bool`` if it is one."""
-    if type(value).__name__ not in ("bool", "bool_"):
-        raise TypeError(f"{name} must be True or False, got {value!r}.")
-    return bool(value)
-
-
-def check_device(name: Any) -> torch.device:
-    """Return the torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=name).device
-    except (AssertionError, RuntimeError, TypeError):
-        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
-
-
-def check_unchanged(before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Require that a warm start continues the system it finds."""
-    for name, value in now.items():
-        if before[name] != value:
-            raise ValueError(
-                f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
-            )

@@ -1,12 +1,10 @@
-"""Checks of what concerns tables on disk and long runs: nulls, shares, intervals between checkpoints."""
+"""Checks of long runs: the interval between two checkpoints."""
 
 from __future__ import annotations
 
 import re
 from numbers import Integral
 from typing import Any, NamedTuple
-
-NULLS = ("error", "drop")
 
 
 class Interval(NamedTuple):
@@ -25,15 +23,3 @@ def check_interval(name: str, value: Any) -> Interval:
         if found and found[2] and float(found[1]) > 0:
             return Interval(None, float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]])
     raise ValueError(f"{name} must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got {value!r}.")
-
-
-def check_alone(name: str, value: Any, partner: str) -> None:
-    """Refuse an argument that only works together with another."""
-    if value is not None:
-        raise ValueError(f"{name} must come with {partner}, got it without.")
-
-
-def check_absent(name: str, value: Any, owner: str, remedy: str) -> None:
-    """Refuse an argument that has no place beside another."""
-    if value is not None:
-        raise ValueError(f"{name} must not be given beside {owner}: {remedy}.")

@@ -1,27 +1,35 @@
-"""Training samples as arrays in memory."""
+"""Sources of training rows: what a fit asks of a source, what it gets, and arrays in memory as a source.
+
+:class:`deepfls.data.sources.ParquetSource` is the other source, for tables larger than memory.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from deepfls.data.scaling import Scaling
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Up to here equal rows are merged; sorting larger tables would cost more than the exactness is worth.
+# Largest number of rows among which equal ones are merged: sorting a larger table costs too much time.
 MERGED_ROWS = 20_000
+_STREAM_VALUES = ("mean_weight", "seed", "held_out_share", "n_dropped")
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs (rows, features), targets (rows, outputs) and weights (rows,) with mean 1, or None where all are 1."""
+    """Inputs (rows, features), targets (rows, targets) and weights (rows,), or None where all weights are 1."""
 
     x: Array
     y: Array
-    weight: Array | None
+    weight: Array | None = None
 
-    def take(self, rows: Array) -> Samples:
+    def take(self, rows: Array | slice) -> Samples:
         return Samples(self.x[rows], self.y[rows], None if self.weight is None else self.weight[rows])
 
     def split(self, fraction: float, random: np.random.RandomState) -> tuple[Samples, Samples]:
@@ -37,12 +45,210 @@ class Samples:
         return len(self.x)
 
 
+@dataclass(frozen=True)
+class DataPlan:
+    """What a fit asks of its source."""
+
+    classes: bool = False  # whether targets are the names of classes
+    scaled: bool = True  # whether inputs, and targets that are numbers, get mean 0 and standard deviation 1
+    # How many of a number of rows are held out for calibration; without it no row is.
+    calibration_rows: Callable[[int], int] | None = None
+    # Called with the inputs of these rows before anything else is done; raises an error where the rows are too few.
+    check_calibration: Callable[[Array], None] | None = None
+    group_columns: tuple[int, ...] = ()  # inputs whose values make groups; each gives its share of the calibration rows
+    validation_fraction: float | None = None  # of the other rows, held out for early stopping
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """What the batches of a table on disk follow from."""
+
+    counts: Array  # training rows of every row group
+    mean_weight: float | None  # None without weights
+    seed: int  # of everything random in the run
+    held_out_share: float  # of the rows, for calibration and early stopping together
+    n_dropped: int  # rows left out because of a missing value
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a fit gets from its source before the first step."""
+
+    # Rows of the starting point. Arrays give all training rows, and batches come from them. None in a run that continues
+    # from a checkpoint, which is beyond its starting point.
+    sample: Samples | None
+    measured: Samples  # training rows on which the firing of rules and the local scale of intervals are measured
+    validation: Samples | None  # rows held out for early stopping
+    calibration: Samples | None  # rows held out for the calibration of intervals, with weights as they were given
+    x_scaling: Scaling
+    y_scaling: Scaling
+    input_range: Array  # (2, features): smallest and largest value of every input
+    n_rows: int  # training rows
+    classes: Array | None = None  # sorted; targets are places in it
+    stream: StreamPlan | None = None  # where batches come from a table on disk
+
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of a system for these data: one per target, or one per class."""
+        return len(self.y_scaling.shift) if self.classes is None else len(self.classes)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Plain values and arrays of a stream, for a checkpoint; the sample is left out."""
+        assert self.stream is not None
+        description = {name: getattr(self.stream, name) for name in _STREAM_VALUES}
+        description["classes"] = None if self.classes is None else self.classes.tolist()
+        arrays: dict[str, Array] = {"counts": self.stream.counts, "input_range": self.input_range}
+        for name in ("measured", "validation", "calibration", "x_scaling", "y_scaling"):
+            part = getattr(self, name)
+            if part is not None:
+                arrays |= {f"{name}.{key}": value for key, value in vars(part).items() if value is not None}
+        return description, arrays
+
+    @classmethod
+    def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> TrainingData:
+        """The data of :meth:`state`, without a sample."""
+
+        def named(name: str) -> dict[str, Array]:
+            return {key.split(".")[1]: value for key, value in arrays.items() if key.startswith(f"{name}.")}
+
+        held = {name: Samples(**named(name)) if named(name) else None for name in ("validation", "calibration")}
+        classes = description["classes"]
+        return cls(
+            sample=None,
+            measured=Samples(**named("measured")),
+            **held,
+            x_scaling=Scaling(**named("x_scaling")),
+            y_scaling=Scaling(**named("y_scaling")),
+            input_range=arrays["input_range"],
+            n_rows=int(arrays["counts"].sum()),
+            classes=None if classes is None else np.array(classes),
+            stream=StreamPlan(counts=arrays["counts"], **{name: description[name] for name in _STREAM_VALUES}),
+        )
+
+
+class Processes(Protocol):
+    """The processes of a run that read a source together; :class:`deepfls.training.distributed.Group` is one."""
+
+    rank: int
+    size: int
+
+    def same_bytes(self, content: bytes) -> bytes:
+        """The content that the first process gave."""
+
+    def gathered_bytes(self, content: bytes) -> list[bytes]:
+        """The contents of all processes, by rank."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """A context in which an error of one process is raised in all."""
+
+
+class RowProgress(Protocol):
+    """A display of rows that were read."""
+
+    def step(self, n_rows: int) -> None:
+        """Count rows."""
+
+
+# From the number of rows that will be read to a display of them.
+ProgressMaker = Callable[[int], AbstractContextManager[RowProgress]]
+
+
+class Source(Protocol):
+    """Rows to learn from: inputs, targets, and weights where there are any."""
+
+    streamed: ClassVar[bool]  # whether rows are read in parts, by all processes of a run
+
+    @property
+    def n_rows(self) -> int:
+        """Rows, before any is held out or left out."""
+
+    @property
+    def n_features(self) -> int: ...
+
+    @property
+    def feature_names(self) -> Sequence[str] | None: ...
+
+    def prepared(
+        self, plan: DataPlan, random: np.random.RandomState, processes: Processes, progress: ProgressMaker | None = None
+    ) -> TrainingData:
+        """The data of a fit, the same in every process."""
+
+
+@dataclass(frozen=True)
+class ArraySource:
+    """Arrays in memory as a source."""
+
+    streamed: ClassVar[bool] = False
+
+    x: Array  # (rows, features)
+    y: Array  # (rows, targets): numbers, or with classes their places, (rows, 1)
+    weight: Array | None = None
+    feature_names: Sequence[str] | None = None
+    classes: Array | None = None
+    # Whether equal rows are merged: not for a loss that averages over its batch, where a merged row would count once.
+    merged: bool = True
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.x)
+
+    @property
+    def n_features(self) -> int:
+        return self.x.shape[1]
+
+    @property
+    def n_outputs(self) -> int:
+        return self.y.shape[1] if self.classes is None else len(self.classes)
+
+    def prepared(
+        self,
+        plan: DataPlan,
+        random: np.random.RandomState,
+        processes: Processes | None = None,
+        progress: ProgressMaker | None = None,
+    ) -> TrainingData:
+        rows, calibration = Samples(self.x, self.y, self.weight), None
+        if plan.calibration_rows is not None:
+            held = self._calibration_rows(plan, random, plan.calibration_rows)
+            if plan.check_calibration is not None:
+                plan.check_calibration(self.x[held])
+            rows, calibration = rows.take(np.setdiff1d(self._usable(), held)), rows.take(held)
+        rows = weighted_samples(rows.x, rows.y, rows.weight, merged=self.merged)
+        validation = None
+        if plan.validation_fraction is not None:
+            rows, validation = rows.split(plan.validation_fraction, random)
+        numbers = plan.scaled and self.classes is None
+        return TrainingData(
+            sample=rows,
+            measured=rows,
+            validation=validation,
+            calibration=calibration,
+            x_scaling=Scaling.standard(rows.x, rows.weight) if plan.scaled else Scaling.identity(self.n_features),
+            y_scaling=Scaling.standard(rows.y, rows.weight) if numbers else Scaling.identity(self.y.shape[1]),
+            input_range=np.stack([rows.x.min(axis=0), rows.x.max(axis=0)]),
+            n_rows=rows.n_rows,
+            classes=self.classes,
+        )
+
+    def _usable(self) -> Array:
+        return np.arange(len(self.x)) if self.weight is None else np.flatnonzero(self.weight > 0)
+
+    def _calibration_rows(self, plan: DataPlan, random: np.random.RandomState, count: Callable[[int], int]) -> Array:
+        """Rows held out for calibration, sorted: a share of every group."""
+        usable = self._usable()
+        values, member = np.unique(self.x[usable][:, list(plan.group_columns)], axis=0, return_inverse=True)
+        held = []
+        for place in range(len(values)):
+            rows = random.permutation(usable[member.ravel() == place])
+            held.append(rows[: count(len(rows))])
+        return np.sort(np.concatenate(held))
+
+
 def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool = True) -> Samples:
-    """Samples in an order of their own, equal ones merged into one of their joint weight.
+    """Samples in sorted order, equal ones merged into one of their joint weight, weights with mean 1.
 
     A row of weight k is then exactly k equal rows, and the order in which rows arrive does not matter: both hold to
-    the last bit rather than on average. Beyond :data:`MERGED_ROWS` rows, or where not to be ``merged``, the samples stay as
-    they are.
+    the last bit. Beyond :data:`MERGED_ROWS` rows, and without ``merged``, the samples keep their order.
     """
     if weight is not None:
         kept = weight > 0
@@ -62,9 +268,9 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
 
 
 def _order_of_distinct_rows(x: Array) -> Array | None:
-    """The sorted order of rows, where two columns tell all of them apart; None else.
+    """The sorted order of rows where one or two columns distinguish all rows, else None.
 
-    It is then the order of whole rows too, in a twentieth of the time that these take.
+    It equals the order of complete rows, in a twentieth of the time.
     """
     for n_columns in range(1, min(x.shape[1], 2) + 1):
         keys = x[:, :n_columns]

@@ -1,7 +1,7 @@
-"""Parquet files as one long table of row groups that are read one at a time. CSV files are converted to Parquet first.
+"""Parquet files as one table of row groups that are read one at a time. CSV files are converted to Parquet first.
 
-Files may be on the local disk or on any filesystem pyarrow opens (``s3://bucket/rows/*.parquet``). Only their footers are
-read at first; a row group is read when it is asked for, and an error names its file and its number, counted from 0.
+Files may be on the local disk or on any filesystem pyarrow opens (``s3://bucket/rows/*.parquet``). Opening reads only the
+footers. An error in a row group names its file and its number, counted from 0.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from deepfls.data.tables import (
     quoted,
 )
 
-# Files kept open: shuffled row groups come from everywhere, and each open file holds its footer.
+# Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16
-# What is shown of the name of a file: which of many it is stands at its end.
+# Characters shown of the name of a file. The end is shown, because it distinguishes the files of a folder.
 _SHOWN_CHARACTERS = 200
 
 
 def quoted_file(name: object) -> str:
-    """The name of a file as it stands in a message: quoted and, where it is very long, without its beginning."""
+    """The name of a file in a message: quoted and, if very long, without its beginning."""
     text = str(name)
     return repr(text if len(text) <= _SHOWN_CHARACTERS else "…" + text[1 - _SHOWN_CHARACTERS :])
 
 
 class RowGroup(NamedTuple):
-    """A row group: number of its file, its own number in that file, its rows, and the rows before it in the whole table."""
+    """A row group: number of its file, its number in that file, its rows, and the rows before it in the table."""
 
     file: int
     group: int
@@ -58,20 +58,20 @@ class ParquetFiles:
     path : path, pattern, address, or a sequence of them
         ``"rows/*.parquet"``, ``"s3://bucket/rows/*.parquet"``.
     filesystem : pyarrow.fs.FileSystem, optional
-        Where to look for paths that are no addresses; the local disk by default.
+        Filesystem of paths that are no addresses; the local disk by default.
     text_columns : collection of str
-        Columns of a CSV to take as text even where they look like numbers.
+        Columns of a CSV that are text even where they look like numbers.
     bar : bool
         Whether to show the progress of a conversion from CSV.
 
     Attributes
     ----------
     files : tuple of str
-        As messages name them: a CSV file by its own name, not by that of its copy.
+        Names for messages: a CSV file has its own name, not that of its copy.
     groups : list of RowGroup
-        Those that have rows, in the order of the files.
+        Row groups that have rows, in the order of the files.
     schema : pyarrow.Schema
-        Of the first file.
+        Schema of the first file.
     """
 
     def __init__(self, path: Any, *, filesystem: Any = None, text_columns: Collection[str] = (), bar: bool = False) -> None:
@@ -114,11 +114,11 @@ class ParquetFiles:
 
     @property
     def names(self) -> list[str]:
-        """Columns of the first file, without the row index that pandas writes."""
+        """Columns of the first file, without the row index of pandas."""
         return [name for name in self.schema.names if not PANDAS_INDEX.fullmatch(name)]
 
     def check_alike(self, names: Iterable[str]) -> None:
-        """Refuse files that have not these columns of the first file, or hold something else in them."""
+        """Refuse files without these columns of the first file, or with other kinds of values in them."""
         names = list(names)
         for number, schema in self._other_schemas.items():
             file, first = quoted_file(self.files[number]), quoted_file(self.files[0])
@@ -149,7 +149,7 @@ class ParquetFiles:
         return DataTable(table, label, (Path(self.files[group.file]),), (group.n_rows,))
 
     def fingerprint(self) -> list[list[Any]]:
-        """Names and rows of the files: what tells these data from others."""
+        """Names and rows of the files, which distinguish these data from others."""
         return [[Path(file).name, size] for file, size in zip(self.files, self.sizes, strict=True)]
 
     def _opened(self, number: int) -> Any:
@@ -164,7 +164,7 @@ class ParquetFiles:
             handle = pa.OSFile(place) if system is None else system.open_input_file(place)
             if handle.size() == 0:
                 raise TableError(f"{quoted_file(file)} is empty.")
-            # Far away, many small reads cost more than one that fetches a little too much.
+            # On a remote filesystem many small reads take longer than one that fetches a little too much.
             opened = parquet.ParquetFile(handle, pre_buffer=system is not None)
         except pa.ArrowInvalid:
             raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged.") from None
@@ -179,7 +179,7 @@ class ParquetFiles:
 
 
 def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
-    """Filesystem (None for the local disk) and path of every file meant."""
+    """Filesystem (None for the local disk) and path of every file that a path or pattern names."""
     from pyarrow import fs
 
     text = str(path)
@@ -204,7 +204,7 @@ def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
 
 
 def _folder_before_pattern(path: str) -> str:
-    """The folder above the first part of a path that holds a wildcard."""
+    """The folder above the first part of a path with a wildcard."""
     parts = path.split("/")
     first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) or "/"

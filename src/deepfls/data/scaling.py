@@ -1,7 +1,7 @@
-"""A standardiser that sees data once, in chunks of any size, and merges with others.
+"""Scaling of columns: mean and standard deviation from chunks of rows, and the affine map that follows from them.
 
 Count, mean and sum of squared deviations of two parts combine exactly (Chan, Golub and LeVeque), so the result does not
-depend on how the rows were cut. Sums are float64 whatever the data.
+depend on how the rows are divided into chunks. Sums are float64 for data of any type.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# A column whose spread is below this share of its magnitude holds one value, up to the rounding of its own storage.
+# A column whose spread is below this share of its magnitude is constant, up to the rounding of its stored values.
 _CONSTANT = 1e-12
-# Scaled values are held within this bound, far beyond any data, so that their squares and sums stay finite.
+# Bound of scaled values, far beyond any data, so that their squares and sums stay finite.
 FARTHEST = 1e100
 
 
@@ -35,20 +35,20 @@ class Standardizer:
         self.squares: Array = np.zeros(n_columns)
 
     def update(self, rows: Array, weight: Array | None = None) -> Standardizer:
-        """Take in a chunk (rows, columns), each row counting ``weight`` times."""
+        """Add a chunk (rows, columns); each row counts ``weight`` times."""
         if len(rows) == 0 or (weight is not None and not weight.any()):
             return self
         rows = np.asarray(rows, dtype=np.float64)
         part = Standardizer(rows.shape[1])
         part.count = float(len(rows)) if weight is None else float(weight.sum())
-        # The mean of equal numbers may miss them by a bit, which would leave a constant column with a spread.
+        # The mean of equal numbers may differ from them in the last bit, which would give a constant column a spread.
         part.mean = np.where((rows == rows[0]).all(axis=0), rows[0], np.average(rows, axis=0, weights=weight))
         squares = np.square(rows - part.mean)
         part.squares = squares.sum(axis=0) if weight is None else weight @ squares
         return self.merge(part)
 
     def merge(self, other: Standardizer) -> Standardizer:
-        """Take in what another standardiser has seen."""
+        """Add the rows of another standardiser."""
         count = self.count + other.count
         if count > 0:
             shift = other.mean - self.mean
@@ -59,7 +59,7 @@ class Standardizer:
 
     @property
     def scale(self) -> Array:
-        """Standard deviation of each column; its magnitude, at least 1, where it is constant, so that it scales to 0."""
+        """Standard deviation of each column; for a constant column its magnitude, at least 1, so that it scales to 0."""
         deviation = np.sqrt(self.squares / max(self.count - 1.0, 1.0))
         magnitude = np.abs(self.mean)
         return np.where(deviation > _CONSTANT * magnitude, deviation, np.maximum(magnitude, 1.0))
@@ -87,7 +87,7 @@ class Scaling:
         with np.errstate(over="ignore"):
             scaled = np.subtract(rows, self.shift, dtype=np.float64)
             scaled /= self.scale
-        # Looking is cheaper than clipping, and nearly always enough.
+        # The test takes less time than clipping, which is hardly ever needed.
         if scaled.size and not (scaled.max() <= FARTHEST and scaled.min() >= -FARTHEST):
             np.clip(scaled, -FARTHEST, FARTHEST, out=scaled)
         return scaled

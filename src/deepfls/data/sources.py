@@ -1,73 +1,43 @@
-"""Tables larger than memory as sources of training samples.
+"""Tables larger than memory as sources of training rows.
 
-A source says which columns are inputs, targets and weights, and gives the samples of one row group at a time. Which rows
-are held out, and which are drawn into a sample, depends on the number of a row in the whole table only: not on how it is
-cut into row groups, nor on which process reads it.
+A source has columns of inputs, targets and weights, and reads the rows of one row group at a time. Which rows are held out,
+and which are in the sample, depends on the number of a row in the table: not on the row groups, nor on the process that
+reads the row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow.compute as pc
 
-from deepfls._checks import LARGEST, NULLS, check_count, check_option
+from deepfls._checks import LARGEST, check_count, check_option
+from deepfls._files import ArrayFormat
+from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.layout import learn_layout, numbers, refuse_missing, targets
 from deepfls.data.parquet import ParquetFiles
+from deepfls.data.scaling import Scaling
+from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
 from deepfls.data.tables import DataTable, TableError, kind_of, quoted
 
-Array = np.ndarray[Any, np.dtype[Any]]
+__all__ = ["ParquetSource", "SourceRows", "missing_rows", "read_ahead", "uniform", "without_missing"]
 
+Array = np.ndarray[Any, np.dtype[Any]]
+_Read = TypeVar("_Read")
+
+NULLS = ("error", "drop")
 # Numbers, and rows, of the buffer that mixes row groups: 2^25 numbers in float32 take 134 MB.
 _BUFFER_NUMBERS, _BUFFER_ROWS = 2**25, 2**20
-
-
-@dataclass(frozen=True)
-class SourceRows:
-    """Samples of one row group in the units of the data.
-
-    Attributes
-    ----------
-    columns : ndarray (columns, rows)
-        Inputs, targets unless they are classes, and weights where there are any; float32 where all are stored so.
-    labels : ndarray (rows,) or None
-        Targets that are classes.
-    n_features : int
-    weighted : bool
-    rows : ndarray (rows,)
-        Their numbers in the whole table.
-    n_dropped : int
-        Rows left out because of a missing value.
-    """
-
-    columns: Array
-    labels: Array | None
-    n_features: int
-    weighted: bool
-    rows: Array
-    n_dropped: int
-
-    @property
-    def x(self) -> Array:
-        """Inputs (rows, features), float64."""
-        return self.columns[: self.n_features].T.astype(np.float64, copy=False)
-
-    @property
-    def y(self) -> Array:
-        """Targets: numbers (rows, targets), float64, or classes (rows,)."""
-        if self.labels is not None:
-            return self.labels
-        return self.columns[self.n_features : len(self.columns) - self.weighted].T.astype(np.float64, copy=False)
-
-    @property
-    def weight(self) -> Array | None:
-        """Weights (rows,), float64, or None."""
-        return self.columns[-1].astype(np.float64, copy=False) if self.weighted else None
+# Rows of the sample on which the firing of the rules is measured after training.
+_MEASURED_ROWS = 16_384
+# Summaries on their way between processes.
+_MESSAGE = ArrayFormat("deepfls-summary", 1, "summary", ValueError)
 
 
 @dataclass(frozen=True)
@@ -79,25 +49,8 @@ class _Share:
     high: float
 
 
-def uniform(seed: int, rows: Array) -> Array:
-    """A random number in [0, 1) for every row, from the seed and the number of the row alone (splitmix64).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> bool(uniform(1, np.arange(5))[3] == uniform(1, np.array([3]))[0])
-    True
-    """
-    with np.errstate(over="ignore"):
-        z = np.asarray(rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z += np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(0x632BE59BD9B4E019)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
-
-
 class ParquetSource:
-    """Training samples in Parquet files, read a row group at a time.
+    """Training rows in Parquet files, read a row group at a time.
 
     Parameters
     ----------
@@ -113,8 +66,8 @@ class ParquetSource:
     weight : str, optional
         Column of sample weights.
     nulls : {"error", "drop"}
-        What a missing value (null or NaN) in a column in use is: an error, or a reason to leave its row out. The number of
-        rows left out is told.
+        What a missing value (null or NaN) in a column in use is: an error, or a reason to leave its row out. A warning
+        states the number of rows left out.
     buffer_rows : int or "auto"
         Rows that are mixed at a time, of all processes together. "auto" is about a million, less for many columns.
     filesystem : pyarrow.fs.FileSystem, optional
@@ -134,6 +87,8 @@ class ParquetSource:
     >>> bool(abs(model.predict(pa.table({"x": [1.5]}))[0] - 0.997) < 0.05)
     True
     """
+
+    streamed: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -170,6 +125,21 @@ class ParquetSource:
         """Number of row groups."""
         return len(self.files.groups)
 
+    @property
+    def n_rows(self) -> int:
+        """Rows of the files."""
+        return self.files.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Number of inputs."""
+        return len(self.layout.features)
+
+    @property
+    def feature_names(self) -> list[str]:
+        """Names of the inputs."""
+        return list(self.layout.input_names)
+
     def with_numbers(self) -> ParquetSource:
         """The same source with targets taken as numbers: true and false as 1 and 0, text refused."""
         other = copy.copy(self)
@@ -186,7 +156,7 @@ class ParquetSource:
         return other
 
     def read(self, number: int, *, classes: bool = False) -> SourceRows:
-        """Samples of a row group; ``classes`` takes the target as the name of a class."""
+        """Rows of a row group; ``classes`` takes the target as the name of a class."""
         data = self.files.table(number, self._columns)
         group = self.files.groups[number]
         rows = group.first_row + np.arange(group.n_rows)
@@ -194,10 +164,7 @@ class ParquetSource:
         if self.nulls == "drop":
             missing = missing_rows(data, self._columns)
             n_dropped = int((missing & self._chosen(rows)).sum())
-            if missing.any():
-                rows = rows[~missing]
-                table = data.table.filter(~missing)
-                data = DataTable(table, data.label, data.files, (table.num_rows,))
+            rows, data = rows[~missing], without_missing(data, missing)
         try:
             labels = targets(data, self.layout, classes=True) if classes else None
             named = [name for name in self._columns if labels is None or name not in self.layout.targets]
@@ -227,18 +194,11 @@ class ParquetSource:
         return chosen
 
     def all_rows(self, numbers: Sequence[int], *, classes: bool = False) -> Iterator[tuple[int, SourceRows]]:
-        """Number and samples of row groups in turn, the next one read in the background."""
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(self.read, numbers[0], classes=classes) if len(numbers) else None
-            for place, number in enumerate(numbers):
-                assert ahead is not None
-                rows = ahead.result()
-                if place + 1 < len(numbers):
-                    ahead = pool.submit(self.read, numbers[place + 1], classes=classes)
-                yield number, rows
+        """Numbers and rows of row groups in turn, the next one read in the background."""
+        return zip(numbers, read_ahead(lambda number: self.read(number, classes=classes), numbers), strict=True)
 
     def fingerprint(self) -> dict[str, Any]:
-        """What tells a run on these data from one on others."""
+        """What distinguishes a run on these data from a run on others."""
         return {
             "files": self.files.fingerprint(),
             "features": list(self.layout.features),
@@ -248,6 +208,106 @@ class ParquetSource:
             "buffer_rows": self.buffer_rows,
             "parts": [[share.seed, share.low, share.high] for share in self._shares],
         }
+
+    def prepared(
+        self, plan: DataPlan, random: np.random.RandomState, processes: Processes, progress: ProgressMaker | None = None
+    ) -> TrainingData:
+        """The data of a fit from one pass over the rows, the same in every process."""
+        seed = int(processes.same_bytes(str(random.randint(2**31 - 1)).encode()))
+        n_rows = self.files.n_rows
+        calibrating = watching = 0.0
+        if plan.calibration_rows is not None:
+            calibrating = min(plan.calibration_rows(n_rows), HELD_OUT_ROWS) / n_rows
+        if plan.validation_fraction is not None:
+            watching = min(plan.validation_fraction * (1.0 - calibrating), HELD_OUT_ROWS / n_rows)
+        share = calibrating + watching
+        with processes.together():
+            own = self.summary(processes, classes=plan.classes, seed=seed, held_out_share=share, progress=progress)
+        summary = self._joined(own, processes)
+        if summary.n_rows == 0:
+            raise ValueError(f"{self.files.label} must have rows to learn from, got none without a missing value.")
+        held = summary.split_held_out(seed, watching)
+        if plan.calibration_rows is not None and plan.check_calibration is not None:
+            plan.check_calibration(held[1][:, : self.n_features])
+        return self._training_data(summary, held, plan, StreamPlan(summary.counts, None, seed, share, summary.n_dropped))
+
+    def summary(
+        self,
+        processes: Processes,
+        *,
+        classes: bool = False,
+        seed: int,
+        held_out_share: float,
+        progress: ProgressMaker | None = None,
+    ) -> Summary:
+        """Summary of the row groups of this process: every ``processes.size``-th one."""
+        n_targets = 1 if classes else len(self.layout.targets)
+        summary = Summary.empty(self.n_groups, self.n_features, n_targets, weighted=self.weight is not None)
+        mine = range(processes.rank, self.n_groups, processes.size)
+        with contextlib.ExitStack() as stack:
+            shown = None
+            if progress is not None:
+                shown = stack.enter_context(progress(sum(self.files.groups[number].n_rows for number in mine)))
+            for number, rows in self.all_rows(mine, classes=classes):
+                summary.update(number, rows, seed=seed, held_out_share=held_out_share)
+                if shown is not None:
+                    shown.step(self.files.groups[number].n_rows)
+        return summary
+
+    def _joined(self, summary: Summary, processes: Processes) -> Summary:
+        """The summary of all processes, in each of them."""
+        if processes.size == 1:
+            return summary
+        # The keys first: they tell which rows are in the joint sample, so that only these rows are sent.
+        keys = [np.frombuffer(content) for content in processes.gathered_bytes(summary.sample.keys.tobytes())]
+        summary.sample.trim(np.concatenate([part for rank, part in enumerate(keys) if rank != processes.rank]))
+        joined = Summary.empty(self.n_groups, self.n_features, len(summary.y.mean), weighted=summary.weighted)
+        for content in processes.gathered_bytes(_MESSAGE.packed(*summary.state())):
+            joined.merge_state(*_MESSAGE.unpacked(content, "summary of a process"))
+        return joined
+
+    def _training_data(
+        self, summary: Summary, held: tuple[Array, Array], plan: DataPlan, stream: StreamPlan
+    ) -> TrainingData:
+        n_features, n_targets = self.n_features, len(summary.y.mean)
+        tables = [summary.sample.rows.copy(), *held]
+        classes = None
+        if summary.labels:
+            classes, place = np.unique(np.array(summary.labels), return_inverse=True)
+            for rows in tables:
+                rows[:, n_features] = place[rows[:, n_features].astype(np.int64)]
+        mean_weight = summary.x.count / summary.n_rows if summary.weighted else None
+
+        def samples(rows: Array, unit: float | None) -> Samples:
+            weight = None if unit is None else rows[:, -1] / unit
+            return Samples(rows[:, :n_features], rows[:, n_features : n_features + n_targets], weight)
+
+        sample, validation, calibration = tables
+        numbers = plan.scaled and classes is None
+        return TrainingData(
+            sample=samples(sample, mean_weight),
+            measured=samples(sample[:_MEASURED_ROWS], None),
+            validation=samples(validation, mean_weight) if len(validation) else None,
+            calibration=samples(calibration, None if mean_weight is None else 1.0) if len(calibration) else None,
+            x_scaling=Scaling(summary.x.mean, summary.x.scale) if plan.scaled else Scaling.identity(n_features),
+            y_scaling=Scaling(summary.y.mean, summary.y.scale) if numbers else Scaling.identity(n_targets),
+            input_range=np.stack([summary.lowest, summary.highest]),
+            n_rows=summary.n_rows,
+            classes=classes,
+            stream=replace(stream, mean_weight=mean_weight),
+        )
+
+
+def read_ahead(read: Callable[[int], _Read], numbers: Sequence[int]) -> Generator[_Read, None, None]:
+    """What a function reads for each number in turn, the next one in the background."""
+    with ThreadPoolExecutor(1) as pool:
+        ahead = pool.submit(read, numbers[0]) if len(numbers) else None
+        for place in range(len(numbers)):
+            assert ahead is not None
+            found = ahead.result()
+            if place + 1 < len(numbers):
+                ahead = pool.submit(read, numbers[place + 1])
+            yield found
 
 
 def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
@@ -261,17 +321,25 @@ def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
     return found
 
 
+def without_missing(data: DataTable, missing: Array) -> DataTable:
+    """The table without the rows of :func:`missing_rows`."""
+    if not missing.any():
+        return data
+    table = data.table.filter(~missing)
+    return DataTable(table, data.label, data.files, (table.num_rows,))
+
+
 def _number_columns(data: DataTable, names: Sequence[str]) -> Array:
-    """Columns of numbers one after the other, (columns, rows), all finite and with squares that stay so."""
+    """Columns of numbers one after the other, (columns, rows): finite, and with finite squares."""
     types = [str(data.column(name).type) for name in names]
     single = all(kind == "float" for kind in types)
     values = np.empty((len(names), data.n_rows), dtype=np.float32 if single else np.float64)
     for place, (name, kind) in enumerate(zip(names, types, strict=True)):
         column = data.column(name)
-        # Without nulls such a column is a view of what was read; the others are converted, and checked, one by one.
+        # Without nulls such a column is a view of what was read; the others are converted and checked one by one.
         plain = column.null_count == 0 and kind in ("float", "double")
         values[place] = column.to_numpy() if plain else numbers(data, name)
-    # One look at all of them: NaN fails it as well. As Python's numbers: the bound itself has no float32.
+    # One test of all columns, which NaN fails as well. As Python's numbers: the bound is no float32.
     if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
     for name in names:

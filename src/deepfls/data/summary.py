@@ -1,8 +1,8 @@
-"""What one pass over a table finds out before training, in parts that merge.
+"""Summaries of a table from one pass over its rows, in parts that merge.
 
-Count, mean and variance, ranges, the classes, a sample, and the rows that watch for early stopping. Parts from different
-row groups and processes merge to the same summary, to rounding, in any order: a row belongs to the sample by a random
-number that depends on its place in the table only.
+A summary holds count, mean and variance, ranges, classes, a random sample, and the rows that are held out. Parts of
+different row groups and processes merge to the same summary, to rounding, in any order: whether a row is in the sample
+depends on a random number that follows from the place of the row in the table.
 """
 
 from __future__ import annotations
@@ -13,21 +13,68 @@ from typing import Any
 import numpy as np
 
 from deepfls.data.scaling import Standardizer
-from deepfls.data.sources import SourceRows, uniform
 from deepfls.data.tables import TableError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows, and numbers, of the sample that gives the starting point. K-means looks at 5,000 of them; the normal equations of
-# all rows would take longer than several epochs of training, and hardly better the start (RESULTS.md, Scale: start).
+# Rows, and numbers, of the sample that gives the starting point. K-means uses 5,000 of these rows. The normal equations of
+# all rows would take longer than several epochs of training and hardly improve the start (RESULTS.md, Scale: start).
 SAMPLE_ROWS, _SAMPLE_NUMBERS = 2**18, 2**25
-# Rows held out for early stopping, which stay in memory.
+# Largest number of rows held out for early stopping, and for calibration; they stay in memory.
 HELD_OUT_ROWS = 2**17
 MAX_CLASSES = 1_000
 
 
+@dataclass(frozen=True)
+class SourceRows:
+    """Rows of one row group in the units of the data."""
+
+    # (columns, rows): inputs, targets unless they are classes, and weights where there are any. float32 where all columns
+    # are stored so.
+    columns: Array
+    labels: Array | None  # (rows,): targets that are classes
+    n_features: int
+    weighted: bool
+    rows: Array  # (rows,): numbers of the rows in the table
+    n_dropped: int  # rows left out because of a missing value
+
+    @property
+    def x(self) -> Array:
+        """Inputs (rows, features), float64."""
+        return self.columns[: self.n_features].T.astype(np.float64, copy=False)
+
+    @property
+    def y(self) -> Array:
+        """Targets: numbers (rows, targets), float64, or classes (rows,)."""
+        if self.labels is not None:
+            return self.labels
+        return self.columns[self.n_features : len(self.columns) - self.weighted].T.astype(np.float64, copy=False)
+
+    @property
+    def weight(self) -> Array | None:
+        """Weights (rows,), float64, or None."""
+        return self.columns[-1].astype(np.float64, copy=False) if self.weighted else None
+
+
+def uniform(seed: int, rows: Array) -> Array:
+    """A random number in [0, 1) for every row, a function of the seed and the number of the row (splitmix64).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bool(uniform(1, np.arange(5))[3] == uniform(1, np.array([3]))[0])
+    True
+    """
+    with np.errstate(over="ignore"):
+        z = np.asarray(rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        z += np.uint64(seed) * np.uint64(0xD1342543DE82EF95) + np.uint64(0x632BE59BD9B4E019)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return ((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
 class Reservoir:
-    """The rows with the smallest random keys: a sample without replacement, the same however the rows arrive.
+    """The rows with the smallest random keys: a sample without replacement that does not depend on the order of arrival.
 
     Examples
     --------
@@ -59,7 +106,7 @@ class Reservoir:
         return self.update(other.keys, other.rows)
 
     def trim(self, others: Array) -> Reservoir:
-        """Leave out the rows that the keys of other reservoirs, and one's own, keep out of the joint sample."""
+        """Leave out the rows that are not in the joint sample with reservoirs of the given keys."""
         keys = np.concatenate([self.keys, others])
         if len(keys) > self.size:
             limit = np.partition(keys, self.size - 1)[self.size - 1]
@@ -83,39 +130,24 @@ class Reservoir:
 
     @property
     def rows(self) -> Array:
-        """The sample, by ascending key: in random order."""
+        """The sample by ascending key, which is a random order."""
         self._settle()
         return self._rows
 
 
 @dataclass
 class Summary:
-    """What is known of the training rows of a source.
+    """Summary of the training rows of a source."""
 
-    Attributes
-    ----------
-    counts : ndarray of int, shape (row groups,)
-        Training rows in every row group, those left out not counted.
-    x, y : Standardizer
-    lowest, highest : ndarray, shape (features,)
-    sample : Reservoir
-        Rows of inputs, targets and, with weights, weights.
-    held_out : list of ndarray
-        Row numbers in the first column, then as in the sample.
-    classes : list
-        Distinct targets where they are classes; the targets in sample and rows held out are then places in ``labels``.
-    n_dropped : int
-    """
-
-    counts: Array
+    counts: Array  # (row groups,): training rows, without rows that are held out or left out
     x: Standardizer
     y: Standardizer
-    lowest: Array
+    lowest: Array  # (features,)
     highest: Array
-    sample: Reservoir
+    sample: Reservoir  # rows of inputs, targets and, with weights, weights
     weighted: bool
-    held_out: list[Array] = field(default_factory=list)
-    labels: list[Any] = field(default_factory=list)
+    held_out: list[Array] = field(default_factory=list)  # row numbers in the first column, then as in the sample
+    labels: list[Any] = field(default_factory=list)  # distinct classes; targets in sample and held_out are places in it
     n_dropped: int = 0
 
     @classmethod
@@ -133,7 +165,7 @@ class Summary:
         )
 
     def update(self, number: int, part: SourceRows, *, seed: int, held_out_share: float) -> None:
-        """Take in a row group; ``held_out_share`` of its rows are kept aside."""
+        """Add a row group; ``held_out_share`` of its rows are held out."""
         y = self._numbered(part.y) if part.y.ndim == 1 else part.y
         columns = [part.x, y] + ([] if part.weight is None else [part.weight[:, None]])
         self.n_dropped += part.n_dropped
@@ -156,7 +188,7 @@ class Summary:
         self.sample.update(keys[low], np.concatenate([column[low] for column in columns], axis=1))
 
     def _numbered(self, labels: Array) -> Array:
-        """Places of class labels in :attr:`labels`, which grows as needed, (rows, 1)."""
+        """Places of class labels in :attr:`labels`, (rows, 1); new labels are appended."""
         values, inverse = np.unique(labels, return_inverse=True)
         for value in values.tolist():
             if value not in self.labels:
@@ -169,7 +201,7 @@ class Summary:
         return places[inverse.ravel()].reshape(-1, 1)
 
     def merge(self, other: Summary) -> None:
-        """Take in what was found in other row groups."""
+        """Add the summary of other row groups."""
         self.counts = self.counts + other.counts
         self.x.merge(other.x)
         self.y.merge(other.y)
@@ -194,11 +226,11 @@ class Summary:
         return int(self.counts.sum())
 
     def held_out_rows(self) -> Array:
-        """The rows kept aside, in the order of the table."""
+        """The rows held out, in the order of the table."""
         return self._ordered()[:, 1:]
 
     def split_held_out(self, seed: int, share: float) -> tuple[Array, Array]:
-        """The rows kept aside by draws below a share, and the others; each in the order of the table."""
+        """The rows held out whose draw is below a share, and the others, each in the order of the table."""
         rows = self._ordered()
         low = uniform(seed + 1, rows[:, 0].astype(np.int64)) < share
         return rows[low, 1:], rows[~low, 1:]
@@ -208,7 +240,7 @@ class Summary:
         return rows[np.argsort(rows[:, 0], kind="stable")]
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The summary as plain values and arrays, to be sent to other processes."""
+        """The summary as plain values and arrays, for other processes."""
         description = {"labels": self.labels, "n_dropped": self.n_dropped, "count": [self.x.count, self.y.count]}
         arrays = {
             "counts": self.counts,
@@ -226,7 +258,7 @@ class Summary:
         return description, arrays
 
     def merge_state(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take in the :meth:`state` of another process."""
+        """Add the :meth:`state` of another process."""
         other = Summary.empty(len(self.counts), len(self.lowest), len(self.y.mean), weighted=self.weighted)
         other.labels, other.n_dropped = description["labels"], description["n_dropped"]
         other.counts, other.lowest, other.highest = arrays["counts"], arrays["lowest"], arrays["highest"]

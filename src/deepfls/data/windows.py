@@ -1,10 +1,10 @@
 """The order of an epoch over row groups: the same for any number of processes, with every row group read by one of them.
 
-Row groups are shuffled and taken together into *windows* of about ``buffer_rows`` rows. The rows of a window are shuffled
-among each other; batches are cut from the sequence of windows. Each window's row groups are dealt to the processes, and a
-process trains on those rows of a batch that lie in its own row groups: about its share of every batch, and all processes
-together on exactly the batch that a single process would have. Everything follows from one seed and the sizes of the row
-groups, so all processes agree on the number of steps before the first row is read.
+Row groups are shuffled and joined into *windows* of about ``buffer_rows`` rows. The rows of a window are shuffled among
+each other, and batches are consecutive rows of the sequence of windows. The row groups of a window are divided among the
+processes. A process trains on the rows of a batch that lie in its row groups: about its share of every batch, and all
+processes together on exactly the batch of a single process. Everything follows from one seed and the sizes of the row
+groups, so all processes compute the same number of steps before the first row is read.
 """
 
 from __future__ import annotations
@@ -16,37 +16,25 @@ import numpy as np
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Share of the rows of a window below which sorting them is quicker than counting through the window.
+# Share of the rows of a window below which sorting them is faster than counting through the window.
 _FEW = 0.015
 
 
 @dataclass(frozen=True)
 class Window:
-    """Row groups whose rows are mixed.
+    """Row groups whose rows are shuffled together."""
 
-    Attributes
-    ----------
-    groups : ndarray of int
-        Numbers of its row groups.
-    sizes : ndarray of int
-        Rows of each.
-    first : int
-        Rows of the epoch before it.
-    seed : tuple of int
-        Of the order of its rows.
-    """
-
-    groups: Array
-    sizes: Array
-    first: int
-    seed: tuple[int, int]
+    groups: Array  # numbers of the row groups
+    sizes: Array  # rows of each
+    first: int  # rows of the epoch before this window
+    seed: tuple[int, int]  # of the order of the rows
 
     @property
     def n_rows(self) -> int:
         return int(self.sizes.sum())
 
     def owners(self, n_processes: int) -> Array:
-        """The process that reads each row group: the largest first, to whoever has the fewest rows."""
+        """The process that reads each row group: the largest group first, to the process with the fewest rows."""
         owner = np.zeros(len(self.groups), dtype=np.int64)
         load = np.zeros(n_processes, dtype=np.int64)
         for place in np.argsort(-self.sizes, kind="stable"):
@@ -55,12 +43,12 @@ class Window:
         return owner
 
     def places(self, groups: Array | None = None) -> Array:
-        """Where each row of these row groups, one after the other, comes in the window, (rows,).
+        """Place in the window of each row of these row groups, one group after the other, (rows,).
 
         Parameters
         ----------
         groups : ndarray of bool, shape (row groups,)
-            Those asked for, by default all: the work is in proportion to their rows, not to those of the window.
+            The row groups, by default all. The work is in proportion to their rows, not to the rows of the window.
         """
         from deepfls.kernels import mixing  # here: Numba is slow to import
 
@@ -77,7 +65,7 @@ class Window:
 
 
 def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
-    """Some of the places of a window of ``n_rows`` in ascending order, and the rank of each of them among these.
+    """Places of a window of ``n_rows`` rows in ascending order, and the rank of each place among them.
 
     Examples
     --------
@@ -89,7 +77,7 @@ def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
     from deepfls.kernels import mixing  # here: Numba is slow to import
 
     ranks = np.empty_like(places)
-    # Sorting costs more per place, but nothing for those of other processes.
+    # Sorting takes more time per place, but none for the places of other processes.
     if len(places) < _FEW * n_rows:
         order = np.argsort(places)
         ranks[order] = np.arange(len(places))
@@ -106,11 +94,11 @@ def plan_epoch(seed: int, counts: Array, buffer_rows: int, min_groups: int) -> l
     ----------
     seed : int
     counts : ndarray of int, shape (row groups,)
-        Rows of each; those without any are left out.
+        Rows of each row group; empty groups are left out.
     buffer_rows : int
-        A window is closed when it has at least so many rows
+        Least number of rows of a window.
     min_groups : int
-        and at least so many row groups, or when there are no more. A short last one joins the one before it.
+        Least number of row groups of a window. A short last window joins the one before it.
     """
     groups = np.flatnonzero(counts)
     order = groups[np.random.default_rng(seed).permutation(len(groups))]

@@ -3,6 +3,8 @@
 May import every folder below it. Methods that belong to ``inspection`` or ``export`` import their function locally.
 """
 
-from deepfls.estimators.regressor import FLSClassifier, FLSRegressor, load
+from deepfls.estimators.classifier import FLSClassifier
+from deepfls.estimators.model_file import load
+from deepfls.estimators.regressor import FLSRegressor
 
 __all__ = ["FLSClassifier", "FLSRegressor", "load"]

@@ -1,35 +1,37 @@
-"""Conformal calibration: from scores of held-out rows to intervals and sets that keep their promise. NumPy only.
+"""Conformal calibration: from scores of held-out rows to intervals and sets of a stated coverage. NumPy only.
 
-A score says how far a target lies from its prediction, in units in which all rows are alike. If the held-out rows and a new
-row are exchangeable, the score of the new row is at most the k-th smallest of n scores with a probability of k / (n + 1) or
-more, whatever the model and the data are like. So ``k = ceil((n + 1) coverage)`` keeps the promise (Vovk, Gammerman and
-Shafer 2005; Lei et al. 2018; Romano, Patterson and Candès 2019).
+A score states how far a target lies from its prediction, in units in which all rows are alike. If the held-out rows and a
+new row are exchangeable, the score of the new row is at most the k-th smallest of n scores with a probability of
+k / (n + 1) or more, for any model and any distribution of the data. So ``k = ceil((n + 1) coverage)`` gives the coverage
+(Vovk, Gammerman and Shafer 2005; Lei et al. 2018; Romano, Patterson and Candès 2019).
 """
 
 from __future__ import annotations
 
 import math
+import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_calibration_rows, check_coverage, check_known_groups, largest_coverage
+from deepfls._checks import check_coverage, largest_coverage
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
-# rows, because residuals of training rows tell the difficulty of new ones only in part.
+# rows, because residuals of training rows predict the difficulty of new rows only in part.
 _SCALE_RANGE, _COMMON = (0.25, 4.0), 0.5
-# Share of the mean residual that is added to each: the logarithm of an exact hit has no end.
+# Share of the mean residual that is added to each: the logarithm of 0 is not finite.
 _RESIDUAL_FLOOR = 0.05
 
 
 def conformal_quantile(scores: Array, coverage: float, weight: Array | None = None, *, group: str = "") -> Array:
-    """The score that a new row stays below with a probability of ``coverage`` or more.
+    """The score that a new row does not exceed with a probability of ``coverage`` or more.
 
-    It is the ``ceil((n + 1) coverage)``-th smallest of n scores. With weights it is the smallest score up to which they add
-    up to ``coverage`` of their sum and that of the new row, which weighs as much as the mean of the others.
+    It is the ``ceil((n + 1) coverage)``-th smallest of n scores. With weights it is the smallest score up to which the
+    weights add up to ``coverage`` of their sum, a new row of the mean weight included.
 
     Parameters
     ----------
@@ -126,14 +128,16 @@ def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty
     n_rows, n_terms = design.shape
     found = np.zeros((n_terms + 1, residuals.shape[1]))
     if n_rows < n_terms:
-        # A system that can pass through every row leaves residuals that tell nothing of new ones.
+        # A system that can pass through every row has residuals without information about new rows.
         return found
     for output, sizes in enumerate(np.abs(residuals).T):
         mean = float(np.average(sizes, weights=weight))
         if not mean > 0 or np.ptp(sizes) == 0:
             continue
         model = GammaRegressor(alpha=penalty, solver="newton-cholesky" if n_terms <= 500 else "lbfgs", max_iter=200)
-        with _quiet():
+        with warnings.catch_warnings():
+            # The optimiser may stop before the last digits of the optimum, which do not matter here.
+            warnings.simplefilter("ignore")
             model.fit(design, sizes / mean + _RESIDUAL_FLOOR, sample_weight=weight)
         coefficients = np.append(model.coef_, model.intercept_)
         if np.isfinite(coefficients).all():
@@ -148,31 +152,20 @@ def local_scale(design: Array, coefficients: Array) -> Array:
     return (own + _COMMON) / (1.0 + _COMMON)
 
 
-def _quiet() -> Any:
-    """Without the warning that the last digits of an optimum were not reached, which do not matter here."""
-    import contextlib
-    import warnings
-
-    stack = contextlib.ExitStack()
-    stack.enter_context(warnings.catch_warnings())
-    warnings.simplefilter("ignore")
-    return stack
-
-
 @dataclass(frozen=True)
 class Calibration:
-    """What a fit with ``coverage`` keeps: scores of the held-out rows, from which intervals of any coverage follow.
+    """Scores of held-out rows, from which intervals of any coverage follow; made by a fit with ``coverage``.
 
     Attributes
     ----------
     method : {"cqr", "split", "aps", "none"}
         "none": not calibrated, the type-reduced set as it was trained.
     coverage : float
-        The one that was trained for.
+        Coverage of the fit.
     normalized : bool
         Whether scores are relative to a local scale.
     scores : array, shape (rows, outputs)
-        Of the held-out rows; of classes (rows, 1).
+        Scores of the held-out rows; for classes (rows, 1).
     weight : array, shape (rows,), or None
     group_columns : tuple of int
         Inputs whose values make the groups; empty where there are none.
@@ -200,7 +193,7 @@ class Calibration:
 
     @property
     def largest_coverage(self) -> float:
-        """The largest coverage that the rows, those of the smallest group where there are groups, can promise."""
+        """The largest coverage that the rows can give; with groups, the rows of the smallest one."""
         counts = [self.n_rows] if self.groups is None else np.unique(self.groups, axis=0, return_counts=True)[1]
         return largest_coverage(int(min(counts)))
 
@@ -211,7 +204,7 @@ class Calibration:
         known, member = np.unique(self.groups, axis=0, return_inverse=True)
         asked, place = np.unique(x[:, list(self.group_columns)], axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
-        check_known_groups([group_name(v) for v in asked[~found.any(axis=1)]], [group_name(v) for v in known])
+        _check_known([group_name(v) for v in asked[~found.any(axis=1)]], [group_name(v) for v in known])
         quantiles = np.empty((len(asked), self.scores.shape[1]))
         for row, at in enumerate(found.argmax(axis=1)):
             rows = member.ravel() == at
@@ -225,7 +218,7 @@ class Calibration:
         return {name: value for name, value in named.items() if value is not None}
 
     def description(self) -> dict[str, Any]:
-        """The rest, in plain values."""
+        """Everything but the arrays, in plain values."""
         return {
             "method": self.method,
             "coverage": self.coverage,
@@ -253,8 +246,51 @@ class Calibration:
         )
 
 
+def rows_needed(coverage: float) -> int:
+    """Fewest calibration rows that can give a coverage: the n with ``(n + 1) coverage <= n``.
+
+    Examples
+    --------
+    >>> rows_needed(0.9), rows_needed(0.99)
+    (9, 99)
+    """
+    # 1 / (1 - 0.9) is a little above 10 in binary.
+    return max(1, math.ceil(round(1.0 / (1.0 - coverage), 9)) - 1)
+
+
+def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> None:
+    """Require as many calibration rows as the coverage needs."""
+    needed = rows_needed(coverage)
+    if n_rows < needed:
+        where = f" in the group {group}" if group else ""
+        possible = math.floor(largest_coverage(n_rows) * 1e4) / 1e4  # never rounded up
+        raise ValueError(
+            f"The calibration set must have {needed} rows or more{where} to promise a coverage of {coverage:g}, got "
+            f"{n_rows}; hold more out with calibration_fraction, train on more rows, or ask for {possible:g} or less."
+        )
+
+
+def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> None:
+    """Require as many calibration rows x (rows, features) as the coverage needs, in every group."""
+    values, counts = np.unique(x[:, list(columns)], axis=0, return_counts=True)
+    for value, count in zip(values, counts, strict=True):
+        check_calibration_rows(int(count), coverage, group_name(value))
+    check_calibration_rows(len(x), coverage)
+
+
+def _check_known(unknown: Sequence[str], known: Sequence[str]) -> None:
+    """Require groups that were calibrated."""
+    if unknown:
+        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+        shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
+        raise ValueError(
+            f"group must be one that was calibrated, {shown}, got {unknown[0]}{more}; fit with rows of that group, or with "
+            "group_calibration=None."
+        )
+
+
 def group_name(values: Array) -> str:
-    """A group as text: its value, or its values in parentheses; empty where there are no groups.
+    """A group as text: its value, or its values in parentheses; "" without groups.
 
     Examples
     --------
@@ -270,8 +306,9 @@ def held_out_rows(n_rows: int, coverage: float, fraction: float | str) -> int:
     """How many of ``n_rows`` to hold out for a calibration.
 
     "auto" takes a fifth, and from 5,000 rows on ``sqrt(200 n)``: the scatter of the coverage falls with the root of the
-    rows held out, so more would cost the model more than they give. It takes at least as many as the coverage needs where
-    that leaves half of the rows, and a number at which ``(n + 1) coverage`` is whole: nothing is then lost to rounding.
+    rows held out, so more rows cost the model more than the intervals gain. It takes at least as many as the coverage needs
+    where that leaves half of the rows, and a number at which ``(n + 1) coverage`` is an integer, so that no coverage is
+    lost to rounding.
 
     Examples
     --------

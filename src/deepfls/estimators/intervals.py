@@ -1,47 +1,32 @@
-"""Intervals and sets of a fitted estimator: which rows calibrate it, what it keeps of them, and what it promises from that.
-
-An estimator is ``Any`` here: this file lies below the estimators, which call it.
-"""
+"""Prediction intervals and sets of classes: their settings, the calibration of a trained system, and the predictions."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from sklearn.base import clone
 from torch import Tensor
 
-from deepfls._checks import (
-    check_calibration_of_kind,
-    check_calibration_rows,
-    check_column,
-    check_coverage,
-    check_flag,
-    check_number,
-    check_number_or_auto,
-    check_option,
-    check_same_rows_held_out,
-    check_trained_for_intervals,
-    check_uncalibrated_coverage,
-)
+from deepfls._checks import check_coverage, check_number, check_option
+from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators.calibration import Calibration
-from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.config import TrainConfig
+from deepfls.estimators.prediction import ScaledSystem, System, normalised_firing
+from deepfls.estimators.settings import RegressorSettings, Settings, check_number_or_auto
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows that pass through a system at a time.
-_CHUNK = 16_384
+# Training rows on which reaches are measured and the local scale is fitted.
+_FITTED_ROWS = 16_384
 # What is added to the learned reaches before they divide a score, as a share of their mean on the training rows.
 _FLOOR_SHARE = 0.5
-# Penalty of the local scale per row, and the number of its terms beyond which it has one constant to a rule.
+# Penalty of the local scale per row, and the number of terms beyond which it has one constant per rule.
 _SCALE_PENALTY, _MAX_TERMS = 0.01, 2_000
-# Up to here "auto" trains a second time on all rows.
+# Largest number of rows for which refit="auto" trains a second time, on all rows.
 _REFIT_ROWS = 5_000
 
 
@@ -52,135 +37,139 @@ class PredictionInterval(NamedTuple):
     upper: Array
 
 
-# Before training
+# Settings
 
 
-def check_settings(estimator: Any, n_features: int, *, continued: bool) -> None:
-    """Check what the settings say about intervals, before any work is done."""
-    if estimator.coverage is None:
+def check_interval_settings(settings: Settings, *, streamed: bool, continued: bool) -> None:
+    """Check the settings of intervals before any work is done."""
+    if settings.coverage is None:
         return
-    check_coverage(estimator.coverage)
-    regression = "cqr" in estimator._CALIBRATIONS
-    if estimator.calibration is not None or not regression:
-        check_option("calibration", estimator.calibration, estimator._CALIBRATIONS)
-    if regression:
-        check_calibration_of_kind(estimator.kind, estimator.calibration)
-        check_number("interval_weight", estimator.interval_weight, minimum=0.0)
-        check_flag("normalized_scores", estimator.normalized_scores)
-    check_number_or_auto("calibration_fraction", estimator.calibration_fraction)
-    if estimator.calibration_fraction != "auto":
-        check_number("calibration_fraction", estimator.calibration_fraction, above=0.0, below=1.0)
-    if estimator.refit != "auto":
-        check_flag("refit", estimator.refit)
-    _group_columns(estimator, n_features)
-    if continued and estimator.calibration is not None:
-        check_same_rows_held_out(estimator.random_state)
+    if streamed and settings.refit is True:
+        raise ValueError(
+            "refit must not be given beside a source: the rows that calibrate are few beside the others, so nothing is "
+            "trained twice."
+        )
+    check_coverage(settings.coverage)
+    if settings.calibration is not None or not isinstance(settings, RegressorSettings):
+        check_option("calibration", settings.calibration, settings._calibrations)
+    if isinstance(settings, RegressorSettings):
+        if settings.kind == "t1" and settings.calibration != "split":
+            raise ValueError(
+                f"calibration must be 'split' for kind='t1', whose output is one value, got {settings.calibration!r}; "
+                "kind='it2' learns intervals."
+            )
+        check_number("interval_weight", settings.interval_weight, minimum=0.0)
+        _check_flag("normalized_scores", settings.normalized_scores)
+    check_number_or_auto("calibration_fraction", settings.calibration_fraction)
+    if settings.calibration_fraction != "auto":
+        check_number("calibration_fraction", settings.calibration_fraction, above=0.0, below=1.0)
+    if settings.refit != "auto":
+        _check_flag("refit", settings.refit)
+    seed = settings.random_state
+    calibrates = settings.calibration is not None
+    if continued and calibrates and (isinstance(seed, bool) or not isinstance(seed, int | np.integer)):
+        # Rows that the first fit held out and the second trains on would make the intervals too narrow.
+        raise ValueError(
+            "random_state must be an integer with warm_start=True and a calibration, so that the same rows are held out "
+            f"again, got {seed!r}."
+        )
 
 
-def _group_columns(estimator: Any, n_features: int) -> tuple[int, ...]:
-    chosen = estimator.group_calibration
-    if chosen is None:
+def _check_flag(name: str, value: Any) -> None:
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+
+
+def is_refitted(settings: Settings, n_rows: int) -> bool:
+    """Whether a second system learns from all rows, those of the calibration included."""
+    if settings.coverage is None or settings.calibration is None or settings.refit is False:
+        return False
+    return settings.refit != "auto" or n_rows <= _REFIT_ROWS
+
+
+def group_columns(settings: Settings, n_features: int, names: Sequence[str] | None) -> tuple[int, ...]:
+    """Places of the inputs whose values make groups; empty without ``coverage``."""
+    chosen = settings.group_calibration
+    if settings.coverage is None or chosen is None:
         return ()
-    columns: Sequence[Any] = chosen if isinstance(chosen, (list, tuple)) else [chosen]
-    names = getattr(estimator, "feature_names_in_", None)
-    return tuple(check_column("group_calibration", column, n_features, names) for column in columns)
+    known = [] if names is None else [str(name) for name in names]
+    columns = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+    return tuple(_place_of(column, n_features, known) for column in columns)
 
 
-def hold_out(estimator: Any, x: Array, weight: Array | None, random: np.random.RandomState) -> tuple[Array, Array] | None:
-    """Sorted rows to train on and to calibrate on, or None where nothing is held out; a share of every group."""
-    if estimator.coverage is None or estimator.calibration is None:
-        return None
-    usable = np.arange(len(x)) if weight is None else np.flatnonzero(weight > 0)
-    columns = _group_columns(estimator, x.shape[1])
-    values, member = np.unique(x[usable][:, list(columns)], axis=0, return_inverse=True)
-    held = []
-    for place, value in enumerate(values):
-        rows = random.permutation(usable[member.ravel() == place])
-        n_held = conformal.held_out_rows(len(rows), estimator.coverage, estimator.calibration_fraction)
-        check_calibration_rows(n_held, estimator.coverage, conformal.group_name(value))
-        held.append(rows[:n_held])
-    calibrated = np.sort(np.concatenate(held))
-    return np.setdiff1d(usable, calibrated), calibrated
+def _place_of(column: Any, n_features: int, names: list[str]) -> int:
+    if isinstance(column, str):
+        if column not in names:
+            have = f"one of {', '.join(map(repr, names[:20]))}" if names else "a place, because X has no column names"
+            raise ValueError(f"group_calibration must be a column of X, {have}, got {column!r}.")
+        return names.index(column)
+    if isinstance(column, bool) or not isinstance(column, int | np.integer):
+        raise TypeError(
+            f"group_calibration must be the name or the place of a column of X, or a list of them, got {column!r}."
+        )
+    if not 0 <= column < n_features:
+        raise ValueError(f"group_calibration must be a place from 0 to {n_features - 1}, got {int(column)}.")
+    return int(column)
 
 
-def check_held_out(estimator: Any, x: Array) -> None:
-    """Require that rows held out of a source, (rows, features), are enough for the coverage, in every group."""
-    columns = _group_columns(estimator, x.shape[1])
-    check_calibration_rows(len(x), estimator.coverage)
-    values, counts = np.unique(x[:, list(columns)], axis=0, return_counts=True)
-    for value, count in zip(values, counts, strict=True):
-        check_calibration_rows(int(count), estimator.coverage, conformal.group_name(value))
+def with_calibration(plan: DataPlan, settings: Settings, columns: tuple[int, ...]) -> DataPlan:
+    """The plan with rows held out for calibration, a share of every group by the values of some columns."""
+    if settings.coverage is None or settings.calibration is None:
+        return plan
+    return replace(
+        plan,
+        calibration_rows=functools.partial(
+            conformal.held_out_rows, coverage=settings.coverage, fraction=settings.calibration_fraction
+        ),
+        check_calibration=functools.partial(conformal.check_enough_rows, columns=columns, coverage=settings.coverage),
+        group_columns=columns,
+    )
 
 
-def fit_on_part(
-    estimator: Any, x: Array, y: Array, weight: Array | None, target_scaling: str, start_targets: Array | None
-) -> tuple[Any, bool]:
-    """A model of the same settings, trained and calibrated on parts of the rows, where the estimator learns from all.
+# Calibration of a trained system
 
-    Returns the model, None where nothing is to be refitted, and whether it was interrupted: its state is then that of the
-    estimator, which has no more time to learn.
+
+def calibrated(
+    model: ScaledSystem, settings: Settings, columns: tuple[int, ...], trained: Samples, held: Samples | None
+) -> Calibration | None:
+    """The calibration of a trained system; None without ``coverage``.
+
+    The values of the inputs ``columns`` make groups, the rows ``trained`` give the local scale, and the rows ``held`` out
+    give the scores; without these the learned set is not calibrated.
     """
-    calibrated = estimator.coverage is not None and estimator.calibration is not None
-    if not calibrated or estimator.refit is False or (estimator.refit == "auto" and len(x) > _REFIT_ROWS):
-        return None, False
-    earlier = getattr(estimator, "interval_model_", None) if estimator._continues else None
-    model = clone(estimator) if earlier is None else copy.deepcopy(earlier).set_params(**estimator.get_params())
-    model.refit = False
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(estimator, name):
-            setattr(model, name, getattr(estimator, name))
-    model._fit_arrays(x, y, weight, target_scaling=target_scaling, start_targets=start_targets)
-    if model.stopped_by_ == "interrupt":
-        vars(estimator).update({name: value for name, value in vars(model).items() if name.endswith("_")})
-        return None, True
-    return model, False
-
-
-def set_objective(estimator: Any, config: TrainConfig) -> TrainConfig:
-    """The settings of training, with the objective of the type-reduced set where that is to be an interval."""
-    if estimator.coverage is None or estimator.kind == "t1" or estimator.calibration not in ("cqr", None):
-        return config
-    return replace(config, coverage=estimator.coverage, interval_weight=estimator.interval_weight)
-
-
-# After training
-
-
-def calibrate(estimator: Any, x: Array, y: Array, held: tuple[Array, Array, Array | None] | None) -> Calibration | None:
-    """The calibration of a trained estimator from held-out inputs, targets and weights.
-
-    ``x`` and ``y`` are the rows it was trained on, which give the local scale.
-    """
-    if estimator.coverage is None:
+    if settings.coverage is None:
         return None
-    settings: dict[str, Any] = {"method": estimator.calibration or "none", "coverage": float(estimator.coverage)}
+    n_targets = trained.y.shape[1]
+    method = settings.calibration or "none"
+    empty = Calibration(method, float(settings.coverage), normalized=False, scores=np.zeros((0, n_targets)))
     if held is None:
-        return Calibration(**settings, normalized=False, scores=np.zeros((0, y.shape[1])))
-    x_held, y_held, weight = held
-    columns = _group_columns(estimator, x.shape[1])
-    settings |= {"weight": weight, "group_columns": columns, "groups": x_held[:, list(columns)] if columns else None}
-    if "cqr" not in estimator._CALIBRATIONS:
-        scores = class_scores(estimator, x_held, settings["method"])
-        own = np.take_along_axis(scores, y_held.astype(np.int64), axis=1)
-        return Calibration(**settings, normalized=False, scores=own)
-    normalized = bool(estimator.normalized_scores)
-    settings |= {"normalized": normalized}
-    sample = slice(None, None, -(-len(x) // _CHUNK))
-    if settings["method"] == "split":
-        scale = _fit_scale(estimator, x[sample], y[sample]) if normalized else None
-        empty = Calibration(**settings, scores=np.zeros((0, y.shape[1])), scale=scale)
+        return empty
+    groups = held.x[:, list(columns)] if columns else None
+    empty = replace(empty, weight=held.weight, group_columns=columns, groups=groups)
+    if not isinstance(settings, RegressorSettings):
+        scores = class_scores(model, held.x, method)
+        return replace(empty, scores=np.take_along_axis(scores, held.y.astype(np.int64), axis=1))
+    some = trained.take(slice(None, None, -(-trained.n_rows // _FITTED_ROWS)))
+    if settings.normalized_scores:
+        scale, floor = None, None
+        if method == "split":
+            scale = _fitted_scale(model, some)
+        else:
+            floor = _reach_floor(model, some.x)
+        empty = replace(empty, normalized=True, scale=scale, floor=floor)
+    parts = _parts(model, empty, held.x)
+    if method == "cqr" and not empty.normalized:
+        scores = conformal.quantile_scores(held.y, parts.y - parts.below, parts.y + parts.above)
     else:
-        lower, upper, _ = learned_ends(estimator, x[sample])
-        reach = 0.5 * (upper - lower).mean(axis=0)
-        # One rule, or rules that agree everywhere, have a set of no width: then all rows are alike.
-        floor = np.where(reach > 0, _FLOOR_SHARE * reach, estimator.y_scaling_.scale)
-        empty = Calibration(**settings, scores=np.zeros((0, y.shape[1])), floor=floor if normalized else None)
-    parts = _parts(estimator, empty, x_held)
-    if settings["method"] == "cqr" and not normalized:
-        scores = conformal.quantile_scores(y_held, parts.y - parts.below, parts.y + parts.above)
-    else:
-        scores = conformal.interval_scores(y_held, parts.y, parts.below, parts.above)
+        scores = conformal.interval_scores(held.y, parts.y, parts.below, parts.above)
     return replace(empty, scores=scores)
+
+
+def _reach_floor(model: ScaledSystem, x: Array) -> Array:
+    lower, upper, _ = model.reduced(x)
+    reach = 0.5 * (upper - lower).mean(axis=0)
+    # The set of one rule, or of rules that agree everywhere, has no width: all rows are then alike.
+    return np.where(reach > 0, _FLOOR_SHARE * reach, model.y_scaling.scale)
 
 
 class _Parts(NamedTuple):
@@ -191,113 +180,93 @@ class _Parts(NamedTuple):
     above: Array
 
 
-def _parts(estimator: Any, calibration: Calibration, x: Array) -> _Parts:
+def _parts(model: ScaledSystem, calibration: Calibration, x: Array) -> _Parts:
     if calibration.method == "split":
-        y = _crisp(estimator, x)
-        reach = np.ones_like(y) * estimator.y_scaling_.scale
+        y = model.predictions(x)
+        reach = np.ones_like(y) * model.y_scaling.scale
         if calibration.scale is not None:
-            order = _scale_order(estimator.system_, len(calibration.scale))
-            scales = [conformal.local_scale(part, calibration.scale) for part in _designs(estimator, x, order)]
-            reach = reach * np.concatenate(scales)
+            reach = reach * _local_scale(model, x, calibration.scale)
         return _Parts(y, reach, reach)
-    lower, upper, y = learned_ends(estimator, x)
+    lower, upper, y = model.reduced(x)
     floor = 0.0 if calibration.floor is None else calibration.floor
     return _Parts(y, y - lower + floor, upper - y + floor)
 
 
-def learned_ends(estimator: Any, x: Array) -> tuple[Array, Array, Array]:
-    """Ends of the type-reduced set and crisp output in the units of the target, for rows in those of the data."""
-    parts = []
-    with torch.no_grad():
-        for z in _scaled_chunks(estimator, x):
-            reduced = estimator.system_.reduce(z)
-            parts.append([estimator.y_scaling_.invert(end.cpu().numpy()) for end in reduced])
-    lower, upper, y = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    # The change of units may round them past each other.
-    return np.minimum(lower, y), np.maximum(upper, y), y
+def _terms(system: System, z: Tensor, *, linear: bool) -> Tensor:
+    """Normalised firing and, where ``linear``, its products with the inputs: terms in which a fuzzy system is linear."""
+    share = normalised_firing(system, z)
+    return torch.cat([share, (share[:, :, None] * z[:, None, :]).flatten(1)], dim=1) if linear else share
 
 
-def _crisp(estimator: Any, x: Array) -> Array:
-    with torch.no_grad():
-        parts = [estimator.system_(z).cpu().numpy() for z in _scaled_chunks(estimator, x)]
-    return estimator.y_scaling_.invert(np.concatenate(parts))
-
-
-def _scaled_chunks(estimator: Any, x: Array) -> Iterator[Tensor]:
-    device = estimator.system_.centers.device
-    for first in range(0, len(x), _CHUNK):
-        yield torch.from_numpy(estimator.x_scaling_.apply(x[first : first + _CHUNK])).to(device)
-
-
-def _scale_order(system: T1FLS | IT2FLS, n_coefficients: int) -> int:
-    return 0 if n_coefficients == system.n_rules + 1 else 1
-
-
-def _designs(estimator: Any, x: Array, order: int) -> Iterator[Array]:
-    """Normalised firing and, of order 1, its products with the inputs: the terms that a fuzzy system is linear in."""
-    for z in _scaled_chunks(estimator, x):
-        with torch.no_grad():
-            firing = estimator.system_.firing(z)
-            weight: Tensor = torch.stack(firing).sum(dim=0) if isinstance(firing, tuple) else firing
-            share = weight / weight.sum(dim=1, keepdim=True)
-            terms = share if order == 0 else torch.cat([share, (share[:, :, None] * z[:, None, :]).flatten(1)], dim=1)
-        yield terms.cpu().numpy()
-
-
-def _fit_scale(estimator: Any, x: Array, y: Array) -> Array:
+def _fitted_scale(model: ScaledSystem, rows: Samples) -> Array:
     """Coefficients of the local scale: a fuzzy system with the sets of the model for the size of its residuals."""
-    system = estimator.system_
-    order = 1 if system.n_rules * (system.n_features + 1) <= _MAX_TERMS else 0
-    (design,) = _designs(estimator, x, order)
-    return conformal.fit_log_scale(design, y - _crisp(estimator, x), None, _SCALE_PENALTY)
+    linear = model.system.n_rules * (model.system.n_features + 1) <= _MAX_TERMS
+    (design,) = model.evaluated(rows.x, lambda system, z: (_terms(system, z, linear=linear),))
+    return conformal.fit_log_scale(design, rows.y - model.predictions(rows.x), None, _SCALE_PENALTY)
 
 
-# From a fitted estimator to intervals and sets
+def _local_scale(model: ScaledSystem, x: Array, coefficients: Array) -> Array:
+    """The local scale at rows in the units of the data, (rows, outputs)."""
+    linear = len(coefficients) > model.system.n_rules + 1
+
+    def scale(system: System, z: Tensor) -> tuple[Tensor, ...]:
+        # Chunk by chunk: the terms of all rows together may not fit into memory.
+        terms = _terms(system, z, linear=linear).cpu().numpy()
+        return (torch.from_numpy(conformal.local_scale(terms, coefficients)),)
+
+    return model.evaluated(x, scale)[0]
 
 
-def predict_interval(estimator: Any, x: Array, coverage: float | None) -> PredictionInterval:
-    """Ends (rows, outputs) for checked rows; ``coverage`` is that of the fit by default."""
-    calibration: Calibration | None = getattr(estimator, "calibration_", None)
-    coverage = _asked_coverage(calibration, coverage, "predict_interval")
-    assert calibration is not None
-    if getattr(estimator, "interval_model_", None) is not None:
-        lower, upper = predict_interval(estimator.interval_model_, x, coverage)
-        y = _crisp(estimator, x)
+# Predictions
+
+
+def predicted_interval(
+    model: ScaledSystem, calibration: Calibration | None, x: Array, coverage: float | None, part: ScaledSystem | None
+) -> PredictionInterval:
+    """Ends (rows, outputs) for rows in the units of the data.
+
+    ``coverage`` is that of the fit by default. ``part`` is the system that was calibrated where it is not the model, which
+    learned from all rows: the intervals of the part are widened to hold the predictions of the model.
+    """
+    calibration, coverage = _asked(calibration, coverage, "predict_interval")
+    if part is not None:
+        lower, upper = predicted_interval(part, calibration, x, coverage, None)
+        y = model.predictions(x)
         return PredictionInterval(np.minimum(lower, y), np.maximum(upper, y))
     if calibration.method == "none":
-        check_uncalibrated_coverage(coverage, calibration.coverage)
-        lower, upper, y = learned_ends(estimator, x)
-        return PredictionInterval(lower, upper)
+        if coverage != calibration.coverage:
+            raise ValueError(
+                f"coverage must be {calibration.coverage:g}, for which the set was trained, with calibration=None, got "
+                f"{coverage:g}; calibration='cqr' gives any."
+            )
+        return PredictionInterval(*model.reduced(x)[:2])
     radius = calibration.quantile(coverage, x)
-    y, below, above = _parts(estimator, calibration, x)
+    y, below, above = _parts(model, calibration, x)
     if calibration.method == "cqr" and not calibration.normalized:
-        # A small coverage may draw the ends in past the crisp output: they stop there, which covers no less.
+        # A small coverage may move the ends past the crisp output. They stop there, which covers no less.
         return PredictionInterval(np.minimum(y - below - radius, y), np.maximum(y + above + radius, y))
     return PredictionInterval(y - radius * below, y + radius * above)
 
 
-def predict_set(estimator: Any, x: Array, coverage: float | None) -> Array:
-    """Which classes are in the set of each row, boolean (rows, classes); never none."""
-    calibration: Calibration | None = getattr(estimator, "calibration_", None)
-    coverage = _asked_coverage(calibration, coverage, "predict_set")
-    assert calibration is not None
-    model = getattr(estimator, "interval_model_", None) or estimator
-    chosen = class_scores(model, x, calibration.method) <= calibration.quantile(coverage, x)
-    scores = class_scores(estimator, x, calibration.method)
-    # The most probable class always: an empty set would say that no class is possible.
-    chosen[np.arange(len(x)), scores.argmin(axis=1)] = True
+def predicted_set(
+    model: ScaledSystem, calibration: Calibration | None, x: Array, coverage: float | None, part: ScaledSystem | None
+) -> Array:
+    """Which classes are in the set of each row, boolean (rows, classes); arguments as in :func:`predicted_interval`."""
+    calibration, coverage = _asked(calibration, coverage, "predict_set")
+    chosen = class_scores(part or model, x, calibration.method) <= calibration.quantile(coverage, x)
+    # The most probable class is always included: an empty set would say that no class is possible.
+    chosen[np.arange(len(x)), class_scores(model, x, calibration.method).argmin(axis=1)] = True
     return chosen
 
 
-def _asked_coverage(calibration: Calibration | None, coverage: float | None, method: str) -> float:
-    check_trained_for_intervals(calibration, method)
-    assert calibration is not None
-    return calibration.coverage if coverage is None else check_coverage(coverage)
+def _asked(calibration: Calibration | None, coverage: float | None, method: str) -> tuple[Calibration, float]:
+    if calibration is None:
+        raise ValueError(f"{method} must follow a fit with a coverage, got coverage=None; train again with coverage=0.9.")
+    return calibration, calibration.coverage if coverage is None else check_coverage(coverage)
 
 
-def class_scores(estimator: Any, x: Array, method: str) -> Array:
+def class_scores(model: ScaledSystem, x: Array, method: str) -> Array:
     """Scores (rows, classes) of the classes of a classifier; the most probable one has the smallest."""
-    with torch.no_grad():
-        parts = [estimator.system_(z).softmax(dim=1).cpu().numpy() for z in _scaled_chunks(estimator, x)]
-    probabilities = np.concatenate(parts)
+    # torch's softmax, with which the scores in existing model files were computed.
+    probabilities = torch.from_numpy(model.outputs(x)).softmax(dim=1).numpy()
     return (conformal.adaptive_scores if method == "aps" else conformal.least_ambiguous_scores)(probabilities)

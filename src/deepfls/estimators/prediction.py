@@ -1,55 +1,149 @@
-"""Predictions and measures of a model over tables larger than memory, a row group at a time, shared by all processes."""
+"""Predictions: the outputs of a trained system for rows in memory, and predictions and measures of whole tables.
+
+Rows in memory are computed in chunks, whose rows the compiled kernels divide over threads at bounds that do not depend on
+the number of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share
+the row groups.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
+import torch
+from torch import Tensor
 
 from deepfls._files import write_whole
-from deepfls.data.parquet import ParquetFiles
-from deepfls.data.scaling import Standardizer
-from deepfls.data.sources import missing_rows
-from deepfls.data.tables import DataTable, TableError, quoted
+from deepfls.data.scaling import Scaling, Standardizer
+from deepfls.kernels import compiled_outputs
+from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.distributed import Group
 
-Array = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
+    from deepfls.data.parquet import ParquetFiles
+    from deepfls.data.tables import DataTable
+
+    Tables = Generator[DataTable, None, None]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+System = T1FLS | IT2FLS
+# Tensors (rows, ...) from a system and scaled rows (rows, features).
+RowFunction = Callable[[System, Tensor], tuple[Tensor, ...]]
+
+# Rows of a chunk, which bounds the memory beside the rows and the results.
+CHUNK = 65_536
 # Rows of one part of the output, about.
 PART_ROWS = 2**20
 MANIFEST = "_deepfls.json"
 
 
+# Rows in memory
+
+
+class ReducedSet(NamedTuple):
+    """Ends of the type-reduced set and crisp output, each (rows, outputs); ``lower <= y <= upper``."""
+
+    lower: Array
+    upper: Array
+    y: Array
+
+
+@dataclass(frozen=True)
+class ScaledSystem:
+    """A trained system and the scalings between its units and those of the data."""
+
+    system: System
+    x_scaling: Scaling
+    y_scaling: Scaling
+
+    def evaluated(self, x: Array, function: RowFunction) -> tuple[Array, ...]:
+        """The arrays of a row function for rows x (rows, features) in the units of the data, a chunk at a time."""
+        device = self.system.centers.device
+        parts = []
+        with torch.no_grad():
+            for first in range(0, max(len(x), 1), CHUNK):
+                z = torch.from_numpy(self.x_scaling.apply(x[first : first + CHUNK])).to(device)
+                parts.append([value.cpu().numpy() for value in function(self.system, z)])
+        return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+    def _ends_and_output(self, x: Array) -> Array:
+        """y_left, y_right and y in scaled units, (rows, 3, outputs); all three equal for Type-1 systems."""
+        compiled = compiled_outputs(self.system)
+        if compiled is None:
+            return self.evaluated(x, _plain_outputs)[0]
+        results = np.empty((len(x), 3, self.system.n_outputs))
+        for first in range(0, len(x), CHUNK):
+            results[first : first + CHUNK] = compiled(self.x_scaling.apply(x[first : first + CHUNK]))
+        return results
+
+    def outputs(self, x: Array) -> Array:
+        """Crisp outputs in scaled units, (rows, outputs): the logits of a classifier."""
+        return self._ends_and_output(x)[:, 2]
+
+    def predictions(self, x: Array) -> Array:
+        """Crisp outputs in the units of the targets, (rows, outputs)."""
+        return self.y_scaling.invert(self.outputs(x))
+
+    def reduced(self, x: Array) -> ReducedSet:
+        """The type-reduced set of an IT2 system in the units of the targets."""
+        lower, upper, y = map(self.y_scaling.invert, self._ends_and_output(x).transpose(1, 0, 2))
+        # The change of units may round the ends past the crisp output.
+        return ReducedSet(np.minimum(lower, y), np.maximum(upper, y), y)
+
+    def rule_weights(self, x: Array) -> Array:
+        """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules)."""
+        return self.evaluated(x, lambda system, z: (normalised_firing(system, z),))[0]
+
+    def firing_strengths(self, x: Array) -> tuple[Array, ...]:
+        """Lower and upper firing strength, each (rows, rules), in [0, 1]; equal for Type-1 systems."""
+
+        def strengths(system: System, z: Tensor) -> tuple[Tensor, ...]:
+            logs = system.antecedents(z)
+            # At a center rounding may leave the logarithm a little above 0.
+            return tuple(log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
+
+        return self.evaluated(x, strengths)
+
+
+def _plain_outputs(system: System, z: Tensor) -> tuple[Tensor, ...]:
+    """Both ends and the crisp output by torch operations, for devices and systems without compiled outputs."""
+    ends = system.reduce(z) if isinstance(system, IT2FLS) else (system(z),) * 3
+    return (torch.stack(tuple(ends), dim=1),)
+
+
+def normalised_firing(system: System, z: Tensor) -> Tensor:
+    """Firing of the rules for scaled rows, as shares that add up to 1, (rows, rules)."""
+    firing = system.firing(z)
+    weight = firing.lower + firing.upper if isinstance(firing, tuple) else firing
+    return weight / weight.sum(dim=1, keepdim=True)
+
+
+# Tables
+
+
 class PartsWritten(NamedTuple):
-    """What :func:`write_parts` did: rows and parts in the folder, and how many parts were there already."""
+    """Rows and parts in the folder of :func:`write_parts`, and how many of the parts already existed."""
 
     n_rows: int
     n_parts: int
     n_found: int
 
 
-def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str) -> Iterator[DataTable]:
-    """Row groups in turn, the next one read in the background; rows with a missing value left out where so asked."""
-    with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(files.table, numbers[0], columns) if len(numbers) else None
-        for place in range(len(numbers)):
-            assert ahead is not None
-            data = ahead.result()
-            if place + 1 < len(numbers):
-                ahead = pool.submit(files.table, numbers[place + 1], columns)
-            if nulls == "drop":
-                missing = missing_rows(data, columns)
-                if missing.any():
-                    table = data.table.filter(~missing)
-                    data = DataTable(table, data.label, data.files, (table.num_rows,))
-            yield data
+def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str) -> Tables:
+    """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
+    from deepfls.data.sources import missing_rows, read_ahead, without_missing
+
+    with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
+        for data in tables:
+            yield without_missing(data, missing_rows(data, columns)) if nulls == "drop" else data
 
 
 def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
@@ -81,27 +175,10 @@ def write_parts(
 ) -> PartsWritten:
     """Write a folder of Parquet files with the predictions for row groups, in their order.
 
-    Parameters
-    ----------
-    files : ParquetFiles
-    columns : sequence of str
-        Columns to read.
-    predicted : callable
-        From the table of a row group to that of its predictions.
-    out : Path
-        Folder; made where there is none. A part has its name only when it is whole.
-    about : mapping
-        What tells these predictions from others, kept beside them.
-    nulls : {"error", "drop"}
-    resume : bool
-        Whether to go on where an earlier run stopped: parts that are there stay.
-    force : bool
-        Whether to replace predictions that are there.
-    group : Group
-        Processes that share the parts.
-    step : callable, optional
-        Told of rows done.
-    part_rows : int
+    ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions. ``about``
+    distinguishes the predictions from others and is stored beside them. ``resume`` keeps existing parts, ``force`` replaces
+    them. The processes of ``group`` share the parts. ``step`` is called with the number of rows of every table written. A
+    part gets its name when it is complete.
     """
     parts = parts_of(files, part_rows)
     names = [f"part-{number:06d}.parquet" for number in range(len(parts))]
@@ -124,14 +201,16 @@ def write_parts(
 
 
 def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) -> None:
-    """Make the folder, or see whether what it holds may stay, or go."""
+    """Make the folder; keep, replace or refuse the predictions in it."""
+    from deepfls.data.tables import TableError, quoted
+
     out.mkdir(parents=True, exist_ok=True)
     manifest = out / MANIFEST
     mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
     for unfinished in out.glob(".part-*.tmp"):
         unfinished.unlink()
-    there = sorted(out.glob("part-*.parquet"))
-    if there or manifest.exists():
+    existing = sorted(out.glob("part-*.parquet"))
+    if existing or manifest.exists():
         if resume and not force:
             try:
                 known = json.loads(manifest.read_text(encoding="utf-8"))["sha256"]
@@ -148,23 +227,25 @@ def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) 
                 f"{quoted(out)} holds predictions already: go on with --resume, replace them with --force, or give another "
                 "folder."
             )
-        for old in there:
+        for old in existing:
             old.unlink()
     write_whole(manifest, json.dumps({**about, "sha256": mark}, indent=1).encode())
 
 
 def _write_part(
     path: Path,
-    tables: Iterator[DataTable],
+    tables: Tables,
     predicted: Callable[[DataTable], pa.Table],
     step: Callable[[int], None] | None,
 ) -> None:
     from pyarrow import parquet
 
+    from deepfls.data.tables import TableError, quoted
+
     temporary = path.with_name(f".{path.name}.tmp")
     writer = None
     try:
-        with contextlib.closing(tables) as opened:  # type: ignore[type-var]  # a generator
+        with contextlib.closing(tables) as opened:
             for data in opened:
                 table = predicted(data)
                 writer = writer or parquet.ParquetWriter(temporary, table.schema)
@@ -185,7 +266,7 @@ def _write_part(
 
 
 class NumberScores:
-    """RMSE, MAE and R² of one target, from chunks of rows that may come in any order, and merge.
+    """RMSE, MAE and R² of one target, from chunks of rows in any order; scores of several processes merge.
 
     Examples
     --------
@@ -223,7 +304,7 @@ class NumberScores:
 
 
 class ClassScores:
-    """Accuracy and log loss, from chunks of rows that may come in any order, and merge."""
+    """Accuracy and log loss, from chunks of rows in any order; scores of several processes merge."""
 
     def __init__(self, classes: Array) -> None:
         self._classes = classes
@@ -231,11 +312,11 @@ class ClassScores:
         self.unknown: list[Any] = []
 
     def update(self, truth: Array, probabilities: Array) -> None:
-        from deepfls import metrics
-
         right = self._classes[probabilities.argmax(axis=1)] == truth
-        losses = len(truth) * metrics.log_loss(truth, probabilities, self._classes) if len(truth) else 0.0
-        self._sums += [len(truth), int(right.sum()), losses]
+        # A class the model has never seen has probability 0, held at the smallest number whose logarithm is finite.
+        of_truth = np.where(truth[:, None] == self._classes, probabilities, 0.0).sum(axis=1)
+        losses = -np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))
+        self._sums += [len(truth), int(right.sum()), float(losses.sum())]
         for value in np.setdiff1d(truth, self._classes).tolist()[:5]:
             if value not in self.unknown and len(self.unknown) < 5:
                 self.unknown.append(value)
@@ -253,7 +334,7 @@ class ClassScores:
 
 
 def merged_scores(scores: Mapping[str, Any], group: Group) -> None:
-    """Every process's scores, in each of them."""
+    """Add the scores of all other processes to those of this one."""
     if group.size == 1:
         return
     states = group.gathered_bytes(json.dumps({name: score.state() for name, score in scores.items()}).encode())

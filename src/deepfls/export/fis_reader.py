@@ -16,6 +16,7 @@ import numpy as np
 
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
+from deepfls.estimators.settings import structure_of
 from deepfls.export.rendering import counted
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -307,7 +308,8 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     x_scaling = Scaling(limits.mean(axis=0), _spread(limits))
     targets = np.array([variable.limits for variable in parsed.outputs]).T
     y_scaling = Scaling(targets.mean(axis=0), _spread(targets))
-    system: Any = made._new_system(n_features, len(parsed.outputs)).double()
+    made._structure_ = structure_of(made, n_features, len(parsed.outputs))
+    system: Any = made._structure_.new_system().double()
     system.centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
     sigmas = parsed.sigmas / x_scaling.scale
     if parsed.heights is None:
@@ -323,7 +325,6 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     made.input_range_ = limits
     made.history_, made.n_epochs_, made.stopped_by_ = [], 0, "epochs"
     made.n_features_in_ = n_features
-    made._structure_ = made._structure(n_features, len(parsed.outputs))
     made._single_target_ = len(parsed.outputs) == 1
     made.target_names_ = tuple(variable.name for variable in parsed.outputs)
     inputs = [variable.name for variable in parsed.inputs]

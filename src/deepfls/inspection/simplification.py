@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -220,16 +220,12 @@ def _estimator_with(estimator: FLSEstimator, s: PlainSystem, x: Array) -> FLSEst
     fewer = copy.copy(estimator)
     fewer.__dict__ = {name: copy.copy(value) for name, value in vars(estimator).items() if name != "initial_sets_"}
     fewer.n_rules = s.n_rules
+    fewer._structure_ = replace(estimator._structure_, n_rules=s.n_rules)
     # "auto" was decided when the system was made.
-    maker = copy.copy(fewer)
-    maker.tnorm = estimator.system_.tnorm
-    for name in ("kind", "order", "uncertainty", "type_reduction"):
-        setattr(maker, name, estimator._structure_[name])
-    system = maker._new_system(s.n_features, s.n_outputs)
+    system = replace(fewer._structure_, tnorm=estimator.system_.tnorm).new_system()
     device = estimator.system_.centers.device
     system.to(device=device, dtype=torch.float64)
     fill_system(system, s)
     fewer.system_ = system.requires_grad_(False)
-    fewer._structure_ = {**estimator._structure_, "n_rules": s.n_rules}
     fewer.rule_shares_ = shares_of(s, estimator.x_scaling_.apply(x))
     return fewer

@@ -230,5 +230,6 @@ class CompiledOutputs(_Compiled):
             run(0, 0, len(x))
         else:
             with one_blas_thread():
-                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row))
+                # Blocks then have the same bounds for any number of threads, and the products the same bits.
+                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row), _BLOCK_ROWS[1])
         return results

@@ -27,9 +27,12 @@ def _pool(n_threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(n_threads, "deepfls")
 
 
-def over_parts(function: Callable[[int, int, int], Any], n_rows: int, n_parts: int) -> list[Any]:
-    """Results of ``function(part, first, end)`` for all parts, each in a thread of its own; the caller runs the first."""
-    bounds = [n_rows * part // n_parts for part in range(n_parts + 1)]
+def over_parts(function: Callable[[int, int, int], Any], n_rows: int, n_parts: int, multiple: int = 1) -> list[Any]:
+    """Results of ``function(part, first, end)`` for all parts, each in a thread of its own; the caller runs the first.
+
+    Parts begin at multiples of ``multiple`` rows.
+    """
+    bounds = [n_rows * part // n_parts // multiple * multiple for part in range(n_parts)] + [n_rows]
     spans = [(part, *span) for part, span in enumerate(itertools.pairwise(bounds))]
     others = [_pool(n_parts - 1).submit(function, *span) for span in spans[1:]]
     try:

@@ -1,19 +1,32 @@
-"""The methods of the estimators that write a trained system for other places.
+"""Methods of the estimators that write a trained system to a file.
 
-This file lies below the estimators, which inherit from it, and what it opens lies above them: the exports are made from
-plain systems of estimators. So the rooms are opened by name when a door is used, and ``import deepfls`` stays light.
+The functions lie above this file: ``model_file`` needs both estimators, and ``export`` is a folder above this one. Each
+method imports its function when it is called, so ``import deepfls`` stays light.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from deepfls.estimators.reading import room
+from sklearn.utils.validation import check_is_fitted
+
+from deepfls.estimators.base import Array, FLSEstimator
+
+if TYPE_CHECKING:
+    from deepfls.export.c_header import CReport
+    from deepfls.export.onnx import OnnxReport
 
 
-class ExportDoors:
-    """Methods ``to_...`` of FLSRegressor and FLSClassifier. ``docs/export.md`` tells what each target can hold."""
+class ExportMethods(FLSEstimator):
+    """``save``, and the methods ``to_...``; ``docs/export.md`` states what each target can hold."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to one safetensors file, whole or not at all; :func:`deepfls.load` reads it back."""
+        from deepfls.estimators.model_file import save
+
+        check_is_fitted(self, "system_")
+        save(self, path)
 
     def to_c(
         self,
@@ -27,7 +40,7 @@ class ExportDoors:
         flash: int = 32_768,
         ram: int = 8_192,
         force: bool = False,
-    ) -> Any:
+    ) -> CReport:
         """Write the system as one C99 header for microcontrollers, whole or not at all.
 
         Parameters
@@ -45,9 +58,9 @@ class ExportDoors:
         X : array or frame, shape (rows, features), optional
             Data to fit and measure fixed point on; drawn from the range of the training data by default.
         flash, ram : int
-            Bytes that the part has; a header that needs more is an error that states its size.
+            Bytes of the microcontroller; a header that needs more is an error that states its size.
         force : bool
-            Write it all the same.
+            Write a header that is too large all the same.
 
         Returns
         -------
@@ -68,23 +81,27 @@ class ExportDoors:
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
+        from deepfls.export.c_header import write_c
+        from deepfls.export.calibrated import CalibratedInterval
+        from deepfls.inspection.plain import PlainSystem
+
         auto = isinstance(margin, str) and margin == "auto"
-        return room("export.c_header").write_c(
+        return write_c(
             path,
-            self._plain_system(),
+            PlainSystem.of(self),
             prefix=prefix,
             number=number,
             exp=exp,
             margin=None if auto else margin,
-            calibrated=room("export.calibrated").CalibratedInterval.of(self) if auto else None,
-            rows=self._rows(X),
+            calibrated=CalibratedInterval.of(self) if auto else None,
+            rows=self._compared_rows(X),
             flash=flash,
             ram=ram,
             force=force,
         )
 
-    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None) -> Any:
-        """Write the system as an ONNX model with scaling inside, after onnxruntime has agreed with it.
+    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None) -> OnnxReport:
+        """Write the system as an ONNX model with scaling inside, after a comparison with onnxruntime.
 
         Parameters
         ----------
@@ -93,18 +110,24 @@ class ExportDoors:
             Arithmetic inside; input ``x`` and outputs ``y``, and ``y_left`` and ``y_right`` of kind "it2", are float32;
             these are the ends of the type-reduced set, not of a calibrated interval.
         X : array or frame, shape (rows, features), optional
-            Data to compare on; drawn from the range of the training data by default.
+            Rows to compare on; drawn from the range of the training data by default.
 
         Returns
         -------
         OnnxReport
             Named tuple (path, size, microseconds_alone, microseconds_in_batch, error); its text is one line.
         """
-        return room("export.onnx").write_onnx(path, self._plain_system(), dtype=dtype, rows=self._rows(X))
+        from deepfls.export.onnx import write_onnx
+        from deepfls.inspection.plain import PlainSystem
+
+        return write_onnx(path, PlainSystem.of(self), dtype=dtype, rows=self._compared_rows(X))
 
     def to_fll(self, path: str | os.PathLike[str]) -> None:
         """Write a system of kind "t1" in FuzzyLite's language."""
-        room("export.fuzzy_tools").write_fll(path, self._plain_system())
+        from deepfls.export.fuzzy_tools import write_fll
+        from deepfls.inspection.plain import PlainSystem
+
+        write_fll(path, PlainSystem.of(self))
 
     def to_fis(self, path: str | os.PathLike[str]) -> None:
         """Write the system for MATLAB, by the ending.
@@ -112,10 +135,10 @@ class ExportDoors:
         ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
         Interval Type-2.
         """
-        room("export.fuzzy_tools").write_fis(path, self._plain_system())
+        from deepfls.export.fuzzy_tools import write_fis
+        from deepfls.inspection.plain import PlainSystem
 
-    def _plain_system(self) -> Any:
-        return room("inspection.plain").PlainSystem.of(self)
+        write_fis(path, PlainSystem.of(self))
 
-    def _rows(self, X: Any) -> Any:
-        return None if X is None else self._validated_x(X, reset=False)  # type: ignore[attr-defined]  # the estimators have it
+    def _compared_rows(self, X: Any) -> Array | None:
+        return None if X is None else self._validated_x(X, reset=False)

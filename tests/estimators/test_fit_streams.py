@@ -1,4 +1,4 @@
-"""Estimators fitted to sources: they learn, and give the same whatever the row groups, the kills and the processes."""
+"""The fit pipeline on tables on disk: the result does not depend on row groups, interruptions or processes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_same_seed_gives_the_same_bits(path: Path) -> None:
     assert_same_bits(first, second)
 
 
-def test_dropped_rows_teach_nothing_and_are_told(tmp_path: Path) -> None:
+def test_dropped_rows_are_not_trained_on_and_are_counted_in_a_warning(tmp_path: Path) -> None:
     data = columns()
     holes = {**data, "y": [None if row % 10 == 0 else value for row, value in enumerate(data["y"])]}
     whole = FLSRegressor(**{**SETTINGS, "epochs": 0, "dtype": "float64"})
@@ -118,12 +118,21 @@ def test_patience_holds_rows_out_and_stops(path: Path) -> None:
     assert len(losses) == losses.index(min(losses)) + 1 + 2
 
 
-def test_warm_start_goes_on(path: Path) -> None:
+def test_warm_start_continues(path: Path) -> None:
     model = FLSRegressor(**SETTINGS, warm_start=True).fit(regression(path))
     before = model.system_.centers.clone()
     model.fit(regression(path))
     assert model.n_epochs_ == 6
     assert not torch.equal(model.system_.centers, before)
+
+
+def test_warm_start_refuses_other_classes(path: Path, tmp_path: Path) -> None:
+    model = FLSClassifier(**SETTINGS, warm_start=True).fit(ParquetSource(path, target="label", features=["a", "b"]))
+    other = write(tmp_path / "other", {**columns(), "label": np.where(columns()["y"] > 0, "yes", "no")})
+    message = r"^classes must stay \['down', 'up'\] with warm_start=True, got \['no', 'yes'\]"
+    with pytest.raises(ValueError, match=message):
+        model.fit(ParquetSource(other, target="label", features=["a", "b"]))
+    assert model.classes_.tolist() == ["down", "up"]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +174,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """What two processes over gloo made together of the same sources: models by name, and what each process said."""
+    """Models that two processes fitted together, by name, and the output of each process."""
     folder = tmp_path_factory.mktemp("two")
     write(folder / "rows", columns())
     write(folder / "single", columns(130), n_files=1, group_rows=1000)
@@ -185,10 +194,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
         )
         for rank in range(2)
     ]
-    said = [process.communicate(timeout=240) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
-    spoken = [out.splitlines() for out, _ in said]
-    return folder, {str(rank): {**json.loads(lines[-1]), "lines": lines[:-1]} for rank, lines in enumerate(spoken)}
+    reports = [process.communicate(timeout=240) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], reports
+    lines_of = [out.splitlines() for out, _ in reports]
+    return folder, {str(rank): {**json.loads(lines[-1]), "lines": lines[:-1]} for rank, lines in enumerate(lines_of)}
 
 
 CASES: dict[str, dict[str, Any]] = {
@@ -224,35 +233,35 @@ def test_two_processes_give_the_classifier_of_one(shared: tuple[Path, Any]) -> N
     assert_close(alone, load(folder / "classes.fls"), atol=1e-9)
 
 
-def test_process_without_a_row_group_neither_hangs_nor_disturbs(shared: tuple[Path, Any]) -> None:
+def test_process_without_a_row_group_changes_nothing(shared: tuple[Path, Any]) -> None:
     folder, _ = shared
     alone = FLSRegressor(**SETTINGS, dtype="float64").fit(regression(folder / "single" / "*.parquet"))
     assert_close(alone, load(folder / "single.fls"), atol=1e-9)
 
 
 def test_all_processes_end_with_the_same_bits(shared: tuple[Path, Any]) -> None:
-    _, said = shared
-    assert said["0"]["digest"] == said["1"]["digest"]
+    _, reports = shared
+    assert reports["0"]["digest"] == reports["1"]["digest"]
 
 
 def test_history_is_reduced_over_processes(shared: tuple[Path, Any]) -> None:
-    folder, said = shared
+    folder, reports = shared
     alone = FLSRegressor(**SETTINGS, dtype="float64").fit(regression(folder / "rows" / "*.parquet"))
-    assert said["0"]["losses"] == said["1"]["losses"]
-    assert said["0"]["losses"] == pytest.approx([row["loss"] for row in alone.history_], abs=1e-9)
+    assert reports["0"]["losses"] == reports["1"]["losses"]
+    assert reports["0"]["losses"] == pytest.approx([row["loss"] for row in alone.history_], abs=1e-9)
 
 
-def test_error_of_one_process_ends_all_and_is_told_once(shared: tuple[Path, Any]) -> None:
-    _, said = shared
-    assert "row group 1 of" in said["0"]["error"]
-    assert said["0"]["error"] == said["1"]["error"]
-    assert (said["0"]["told"], said["1"]["told"]) == (False, True)
+def test_error_of_one_process_ends_all_and_is_printed_once(shared: tuple[Path, Any]) -> None:
+    _, reports = shared
+    assert "row group 1 of" in reports["0"]["error"]
+    assert reports["0"]["error"] == reports["1"]["error"]
+    assert (reports["0"]["told"], reports["1"]["told"]) == (False, True)
 
 
-def test_two_processes_predict_and_evaluate_and_one_speaks(shared: tuple[Path, Any]) -> None:
-    folder, said = shared
-    assert said["1"]["lines"] == []
-    wrote, evaluated = "".join(said["0"]["lines"][:-1]), json.loads(said["0"]["lines"][-1])
+def test_two_processes_predict_and_evaluate_and_one_prints(shared: tuple[Path, Any]) -> None:
+    folder, reports = shared
+    assert reports["1"]["lines"] == []
+    wrote, evaluated = "".join(reports["0"]["lines"][:-1]), json.loads(reports["0"]["lines"][-1])
     assert wrote.startswith("Wrote 600 predictions to 5 parts in ")
     data, model = columns(), load(folder / "plain.fls")
     predicted = model.predict(inputs(data))
@@ -262,7 +271,7 @@ def test_two_processes_predict_and_evaluate_and_one_speaks(shared: tuple[Path, A
     assert (evaluated["rows"], evaluated["processes"]) == (600, 2)
 
 
-def test_checkpoint_of_one_process_is_gone_on_with_by_two(shared: tuple[Path, Any]) -> None:
+def test_two_processes_continue_from_the_checkpoint_of_one(shared: tuple[Path, Any]) -> None:
     folder, _ = shared
     alone = FLSRegressor(**SETTINGS, dtype="float64").fit(regression(folder / "rows" / "*.parquet"))
     assert_close(alone, load(folder / "resumed.fls"), atol=1e-9)

@@ -1,4 +1,4 @@
-"""The doors of the estimators to the exports."""
+"""The methods of the estimators that write files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,20 @@ def test_estimator_that_is_not_fitted_exports_nothing(estimator: FLSRegressor, n
     assert list(tmp_path.iterdir()) == []
 
 
-def test_importing_the_package_opens_no_export() -> None:
-    source = "import sys, deepfls; print([m for m in sys.modules if m.startswith(('deepfls.export.', 'onnx'))])"
+def test_importing_the_estimators_imports_no_export() -> None:
+    source = (
+        "import sys, deepfls.estimators; "
+        "print([m for m in sys.modules if m.startswith(('deepfls.export', 'deepfls.inspection', 'onnx'))])"
+    )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_methods_have_the_types_of_what_they_return() -> None:
+    from deepfls.estimators.export_methods import ExportMethods
+    from deepfls.estimators.reading_methods import ReadingMethods
+
+    for cls in (ExportMethods, ReadingMethods):
+        for name, method in vars(cls).items():
+            if callable(method) and not name.startswith("_"):
+                assert method.__annotations__["return"] != "Any", name

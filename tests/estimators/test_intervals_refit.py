@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor, load
-from deepfls._files import ModelFileError, write_model
+from deepfls._files import MODEL, ModelFileError
 from deepfls.estimators import model_file
 from interval_cases import CALIBRATED, LABELS, TEST, TRAIN, X, Y, classifier, regressor
 
@@ -80,9 +80,9 @@ DAMAGE: dict[str, tuple[dict[str, Any], Any]] = {
 def test_file_whose_calibration_does_not_fit_is_refused(case: tuple[dict[str, Any], Any], tmp_path: Path) -> None:
     options, damage = case
     table = np.column_stack([X[:, 0], X[:, 1] > 0])
-    description, arrays = model_file.of(regressor(**options, epochs=1).fit(table, Y))
+    description, arrays = model_file.described(regressor(**options, epochs=1).fit(table, Y))
     damage(description, arrays)
-    write_model(tmp_path / "m.fls", description, arrays)
+    (tmp_path / "m.fls").write_bytes(MODEL.packed(description, arrays))
     with pytest.raises(ModelFileError, match="is damaged: its parts do not fit together"):
         load(tmp_path / "m.fls")
 
@@ -96,7 +96,7 @@ def test_refitted_model_starts_warm() -> None:
 
 
 def test_interrupt_keeps_the_model_of_a_part_as_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    import deepfls.estimators.base as learner
+    import deepfls.estimators.fit as learner
 
     trained = learner.train
 

@@ -1,4 +1,4 @@
-"""Intervals and sets of models that were fitted to a source: which rows calibrate them, and what they then promise."""
+"""Intervals and sets of models that were fitted to a table on disk: calibration rows, and coverage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draws(n_rows: int) -> Any:
         {"kind": "it2", "calibration": "cqr", "patience": 2},
     ],
 )
-def test_intervals_hold_what_they_promise_on_new_rows(tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_intervals_have_their_coverage_on_new_rows(tmp_path: Path, settings: dict[str, Any]) -> None:
     source = regression(write(tmp_path, noisy(6_000), group_rows=500), buffer_rows=2_000)
     model = FLSRegressor(**{**COVERED, **settings}).fit(source)
     new = noisy(4_000, seed=1)
@@ -93,7 +93,7 @@ def test_calibration_does_not_depend_on_the_row_groups(tmp_path: Path) -> None:
     np.testing.assert_allclose(scores[0], scores[1], rtol=0, atol=1e-8)
 
 
-def test_sets_of_classes_hold_what_they_promise(tmp_path: Path) -> None:
+def test_sets_of_classes_have_their_coverage(tmp_path: Path) -> None:
     data = noisy(6_000)
     data["label"] = np.where(data["y"] > 0, "up", "down")
     path = write(tmp_path, data, group_rows=500)
@@ -102,7 +102,7 @@ def test_sets_of_classes_hold_what_they_promise(tmp_path: Path) -> None:
     new = noisy(4_000, seed=1)
     place = np.searchsorted(model.classes_, np.where(new["y"] > 0, "up", "down"))
     found = model.predict_set(inputs(new))[np.arange(4_000), place].mean()
-    assert 0.87 < found < 0.97  # the sets of two classes cannot all be as small as the promise
+    assert 0.87 < found < 0.97  # sets of two classes cannot be small enough for exactly 0.9
 
 
 def test_intervals_survive_the_file(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_run_that_was_stopped_ends_with_the_same_intervals(tmp_path: Path) -> No
         ({"coverage": 1.5}, r"^coverage must be .* got 1\.5"),
     ],
 )
-def test_settings_without_room_are_refused_before_training(tmp_path: Path, settings: Any, message: str) -> None:
+def test_settings_that_do_not_fit_a_source_are_refused_before_training(tmp_path: Path, settings: Any, message: str) -> None:
     loss = StoppingLoss(0)
     with pytest.raises(ValueError, match=message):
         FLSRegressor(**{**COVERED, "kind": "t1", "calibration": "split", "loss": loss, **settings}).fit(

@@ -1,28 +1,27 @@
-"""Doors from an estimator to the rooms above it: rules, explanations, plots, the report.
+"""Methods of the estimators that show what a system has learned: rules, explanations, plots, the report.
 
-``est.rules_as_text()`` belongs to the estimator for whoever holds one, while the code behind it is made from plain systems
-and so lies above them. A door names its room, which is imported when the door is first used: the floors stay in
-order, and ``import deepfls`` stays light. A door checks nothing and computes nothing.
+The functions are in ``inspection``, which lies above this folder. Each method imports its function when it is called, so
+``import deepfls`` stays light.
 """
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from deepfls.estimators.base import FLSEstimator
+
 if TYPE_CHECKING:
-    from deepfls.inspection import DataExplanation, Explanation, MembershipsDisplay, Rules, Simplification
+    from deepfls.inspection.explanation import Explanation
+    from deepfls.inspection.rules import Rules
+    from deepfls.inspection.simplification import Simplification
+    from deepfls.inspection.system_plots import MembershipsDisplay
+    from deepfls.inspection.usage import DataExplanation
 
 
-def room(name: str) -> Any:
-    """A module of this package by name."""
-    return importlib.import_module(f"deepfls.{name}")
-
-
-class ReadingDoors:
+class ReadingMethods(FLSEstimator):
     """Methods of a fitted estimator that show what it has learned."""
 
     def rules(self, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
@@ -43,7 +42,9 @@ class ReadingDoors:
         Rules
             Shown as text, as a table in a terminal and as HTML in a notebook.
         """
-        return room("inspection.rules").rules_of(self, X, y, drop=drop)
+        from deepfls.inspection.rules import rules_of
+
+        return rules_of(self, X, y, drop=drop)
 
     def rules_as_text(
         self,
@@ -71,22 +72,24 @@ class ReadingDoors:
         -------
         str
         """
-        return room("inspection.rules").rules_of(self, X, y, drop=drop).render(format, top=top, digits=digits)
+        return self.rules(X, y, drop=drop).render(format, top=top, digits=digits)
 
     def explain(self, x: Any, *, reference: Any = None) -> Explanation:
-        """Why one row gets its prediction: what every rule and every input added to it.
+        """Why one row gets its prediction: what every rule and every input contributes to it.
 
         Parameters
         ----------
         x : array, shape (features,), or a table of one row
         reference : array, shape (features,), optional
-            Where the inputs are pushed from; the mean of the training data by default.
+            The row from which contributions of inputs are measured; the mean of the training data by default.
 
         Returns
         -------
         Explanation
         """
-        return room("inspection.explanation").explain(self, x, reference=reference)
+        from deepfls.inspection.explanation import explain
+
+        return explain(self, x, reference=reference)
 
     def explain_data(self, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
         """What rules and inputs do on a table: usage, dead and near-duplicate rules, inputs ranked in two ways.
@@ -103,7 +106,9 @@ class ReadingDoors:
         -------
         DataExplanation
         """
-        return room("inspection.usage").explain_data(self, X, y, random_state=random_state)
+        from deepfls.inspection.usage import explain_data
+
+        return explain_data(self, X, y, random_state=random_state)
 
     def simplify(self, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
         """A new estimator with fewer rules, merged and pruned as long as the error on X and y allows.
@@ -121,7 +126,9 @@ class ReadingDoors:
         Simplification
             Named tuple (estimator, report); this estimator stays as it is.
         """
-        return room("inspection.simplification").simplify(self, X, y, tolerance=tolerance)
+        from deepfls.inspection.simplification import simplify
+
+        return simplify(self, X, y, tolerance=tolerance)
 
     def plot_memberships(
         self,
@@ -147,8 +154,9 @@ class ReadingDoors:
         -------
         MembershipsDisplay
         """
-        display = room("inspection.system_plots").MembershipsDisplay.from_estimator(self, features=features, before=before)
-        return display.plot(axes, rules=rules)
+        from deepfls.inspection.system_plots import MembershipsDisplay
+
+        return MembershipsDisplay.from_estimator(self, features=features, before=before).plot(axes, rules=rules)
 
     def to_report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
         """Write a page to explore the system with: one HTML file that computes by itself and needs no network.
@@ -157,7 +165,7 @@ class ReadingDoors:
         ----------
         path : path
         X, y : optional
-            Data to measure and summarise; some rows of it can be called up in the page.
+            Data to measure and summarise; the page can show some of its rows.
         title : str, optional
 
         Returns
@@ -165,19 +173,23 @@ class ReadingDoors:
         Path
             Of the file, written whole or not at all.
         """
-        return room("inspection.report_page").write_report(self, path, X, y, title=title)
+        from deepfls.inspection.report_page import write_report
 
-    # What notebooks show: scikit-learn's diagram of the settings and, once fitted, the leading rules under it. Both methods
-    # are scikit-learn's, and the first is absent where its display is set to text.
+        return write_report(self, path, X, y, title=title)
+
+    # Notebooks show scikit-learn's diagram of the settings and, after a fit, the leading rules below it. Both methods
+    # belong to scikit-learn; the first does not exist where its display is set to text.
 
     def _repr_html_inner(self) -> str:
-        return super()._repr_html_inner() + self._rules_html()  # type: ignore[misc]  # of BaseEstimator, which comes after
+        return super()._repr_html_inner() + self._rules_html()
 
     def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]  # the same
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
         if "text/html" in bundle:
             bundle["text/html"] += self._rules_html()
         return bundle
 
     def _rules_html(self) -> str:
-        return str(room("inspection.rules").summary_html(self)) if hasattr(self, "system_") else ""
+        from deepfls.inspection.rules import summary_html
+
+        return summary_html(self) if hasattr(self, "system_") else ""

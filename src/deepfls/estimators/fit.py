@@ -1,0 +1,334 @@
+"""The fit pipeline: settings, source, scaling, starting point, training, calibration, result.
+
+Arrays and tables on disk take the same way. A fit gets settings and a source and gives a result, which an estimator adopts;
+it does not see the estimator.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
+from deepfls.data.scaling import Scaling
+from deepfls.estimators import intervals
+from deepfls.estimators.calibration import Calibration
+from deepfls.estimators.prediction import ScaledSystem
+from deepfls.estimators.settings import (
+    DTYPES,
+    Settings,
+    Structure,
+    check_settings,
+    is_plain,
+    plain_value,
+    settings_by_name,
+    structure_of,
+    train_config,
+)
+from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training import recipe
+from deepfls.training.batches import Rows
+from deepfls.training.checkpoint import CheckpointFolder, Checkpoints
+from deepfls.training.config import TrainConfig
+from deepfls.training.distributed import Group, own_device, process_group
+from deepfls.training.loop import train
+from deepfls.training.progress import ReadingBar, TrainingBar
+from deepfls.training.start import initialize_system
+
+if TYPE_CHECKING:
+    from deepfls.data.sources import ParquetSource
+    from deepfls.training.stream_batches import StreamBatches
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# Rows, evenly spaced, on which the shares of the rules are measured.
+_SHARE_ROWS = 8_192
+# Settings that do not change what is learned, so a run may continue with other values of them.
+_FREE = ("device", "verbose", "warm_start", "random_state")
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What a fit gives; the docstrings of the estimators explain the attributes."""
+
+    structure: Structure
+    model: ScaledSystem  # in float64
+    history: list[dict[str, float]]
+    stopped_by: str
+    classes: Array | None = None
+    input_range: Array | None = None
+    rule_shares: Array | None = None
+    initial_sets: Array | None = None  # None for a table on disk
+    calibration: Calibration | None = None
+    part: FitResult | None = None  # with a refit, the system that learned without the calibration rows, and was calibrated
+
+
+def fit(
+    settings: Settings, source: Source, *, earlier: FitResult | None = None, checkpoints: Checkpoints | None = None
+) -> FitResult:
+    """Fit a system to a source: arrays, or a table on disk.
+
+    ``earlier`` is the result from which a warm start continues; ``checkpoints`` state how a run on a table on disk stores
+    its state.
+    """
+    if earlier is not None and isinstance(source, ArraySource):
+        _check_continued(earlier, structure_of(settings, source.n_features, source.n_outputs), source.classes)
+    check_settings(settings)
+    intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
+    columns = intervals.group_columns(settings, source.n_features, source.feature_names)
+    plan = DataPlan(
+        classes=settings._classifies,
+        scaled=settings.scaling == "standard",
+        validation_fraction=None if settings.patience is None else settings.validation_fraction,
+    )
+    plan = intervals.with_calibration(plan, settings, columns)
+    if source.streamed or not intervals.is_refitted(settings, source.n_rows):
+        return _fit_once(settings, source, plan, earlier, checkpoints)
+    # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
+    # Both draw the same random numbers, so a generator is copied for the first.
+    first = replace(settings, random_state=copy.deepcopy(settings.random_state))
+    part = _fit_once(first, source, plan, None if earlier is None else earlier.part, None)
+    if part.stopped_by == "interrupt":
+        return part
+    result = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None)
+    return replace(result, calibration=part.calibration, part=part)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What the steps of one fit share."""
+
+    settings: Settings
+    source: Source
+    earlier: FitResult | None
+    group: Group
+    device: torch.device
+    folder: CheckpointFolder | None
+
+    def rows(self, samples: Samples, data: TrainingData) -> Rows:
+        """Samples as tensors in scaled units."""
+
+        def tensor(values: Array) -> torch.Tensor:
+            return torch.tensor(values, dtype=DTYPES[self.settings.dtype], device=self.device)
+
+        weight = None if samples.weight is None else tensor(samples.weight)
+        return Rows.of(tensor(data.x_scaling.apply(samples.x)), tensor(data.y_scaling.apply(samples.y)), weight)
+
+
+def _fit_once(
+    settings: Settings, source: Source, plan: DataPlan, earlier: FitResult | None, checkpoints: Checkpoints | None
+) -> FitResult:
+    """One system, from the rows to its calibration."""
+    random = check_random_state(settings.random_state)
+    with contextlib.ExitStack() as stack:
+        group = stack.enter_context(process_group()) if source.streamed else Group()
+        device = check_device(settings.device)
+        folder = None
+        if checkpoints is not None:
+            folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
+        run = _Run(settings, source, earlier, group, own_device(device) if group.size > 1 else device, folder)
+        data = _data_of(run, plan, random)
+        structure = structure_of(settings, source.n_features, data.n_outputs)
+        if earlier is not None:
+            _check_continued(earlier, structure, data.classes)
+        held_out = data.validation
+        config = train_config(settings, data.n_rows + (0 if held_out is None else held_out.n_rows))
+        rows = None if data.sample is None else run.rows(data.sample, data)
+        stream = None
+        if data.stream is not None:
+            # Opened before the starting point is computed, so that the table is read meanwhile.
+            stream = stack.enter_context(_stream_batches(run, data, config))
+            random = np.random.RandomState(data.stream.seed)
+            generator = torch.Generator().manual_seed(data.stream.seed)
+            if rows is not None:
+                stream.read_ahead(generator)
+        system = _first_system(run, structure, data, rows, random)
+        if stream is None:
+            initial_sets = _sets_of(system, data.x_scaling) if earlier is None else earlier.initial_sets
+            generator = torch.Generator().manual_seed(int(random.randint(2**31 - 1)))
+        else:
+            initial_sets = None
+            if folder is not None and rows is not None:
+                with group.together():
+                    folder.begin(*data.state())
+            data, rows = replace(data, sample=None), None  # the sample is large and no longer needed
+        batches = rows if stream is None else stream
+        assert batches is not None
+        validation = None
+        if held_out is not None:
+            validation = run.rows(held_out.take(slice(group.rank, None, group.size)), data)
+        with _progress(run, data, config) as bar:
+            trained = train(
+                system,
+                batches,
+                config,
+                generator=generator,
+                validation=validation,
+                progress=bar,
+                group=group,
+                checkpoints=folder,
+            )
+        # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
+        model = ScaledSystem(system.to(dtype=torch.float64).requires_grad_(False), data.x_scaling, data.y_scaling)
+        shares = model.rule_weights(data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)])
+        calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
+    if group.leads and data.stream is not None and data.stream.n_dropped:
+        warnings.warn(f"{data.stream.n_dropped:,} rows with a missing value were left out.", stacklevel=5)
+    return FitResult(
+        structure=structure,
+        model=model,
+        history=_continued([] if earlier is None else earlier.history, trained.history),
+        stopped_by=trained.stopped_by,
+        classes=data.classes,
+        input_range=data.input_range,
+        rule_shares=torch.from_numpy(shares).mean(dim=0).numpy(),
+        initial_sets=initial_sets,
+        calibration=calibration,
+    )
+
+
+def _data_of(run: _Run, plan: DataPlan, random: np.random.RandomState) -> TrainingData:
+    """The data of a fit, from the source or from the checkpoint of a run that continues."""
+    if run.folder is not None and run.folder.start is not None:
+        return TrainingData.from_state(*run.folder.start)
+    progress = ReadingBar if run.settings.verbose and run.group.leads else None
+    # A warm start keeps the scaling of the earlier fit.
+    plan = replace(plan, scaled=plan.scaled and run.earlier is None)
+    data = run.source.prepared(plan, random, run.group, progress)
+    if run.earlier is None:
+        return data
+    return replace(data, x_scaling=run.earlier.model.x_scaling, y_scaling=run.earlier.model.y_scaling)
+
+
+def check_device(name: Any) -> torch.device:
+    """The torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError, TypeError):
+        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
+
+
+def _check_continued(earlier: FitResult, structure: Structure, classes: Array | None) -> None:
+    """Require that a warm start continues the system it finds."""
+    before, now = (dataclasses.asdict(part) for part in (earlier.structure, structure))
+    if classes is not None and earlier.classes is not None:
+        before, now = {"classes": earlier.classes.tolist(), **before}, {"classes": classes.tolist(), **now}
+    for name, value in now.items():
+        if before[name] != value:
+            raise ValueError(
+                f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
+            )
+
+
+def _run_facts(settings: Settings, source: Source) -> dict[str, Any]:
+    """What must be the same for a run to continue from a checkpoint."""
+    facts: dict[str, Any] = {"task": "classification" if settings._classifies else "regression"}
+    for name, value in settings_by_name(settings).items():
+        if name not in _FREE:
+            facts[name] = plain_value(value) if is_plain(value) else getattr(value, "__qualname__", type(value).__name__)
+    seed = settings.random_state
+    facts["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    return {**facts, **_on_disk(source).fingerprint()}
+
+
+def _on_disk(source: Source) -> ParquetSource:
+    from deepfls.data.sources import ParquetSource  # here: it needs pyarrow, which a fit to arrays does not
+
+    assert isinstance(source, ParquetSource)
+    return source
+
+
+def _stream_batches(run: _Run, data: TrainingData, config: TrainConfig) -> StreamBatches:
+    """The batches of a table on disk; the caller closes them."""
+    from deepfls.training.stream_batches import Preparation, StreamBatches  # here: it needs pyarrow
+
+    table, stream = _on_disk(run.source), data.stream
+    assert stream is not None
+    if stream.held_out_share > 0:
+        table = table.part(stream.seed + 1, stream.held_out_share, 1.0)
+    dtype = DTYPES[run.settings.dtype]
+    prepared = Preparation(data.x_scaling, data.y_scaling, data.classes, stream.mean_weight, run.device, dtype)
+    n_epochs = config.epochs - _position(run.folder)[0]
+    return StreamBatches(table, stream.counts, prepared, config.batch_size, run.group, n_epochs)
+
+
+def _progress(run: _Run, data: TrainingData, config: TrainConfig) -> contextlib.AbstractContextManager[TrainingBar | None]:
+    """The progress bar of a verbose fit, in the first process."""
+    if not (run.settings.verbose and run.group.leads):
+        return contextlib.nullcontext()
+    epoch, step = _position(run.folder)
+    return TrainingBar(config.epochs, data.n_rows, n_done=epoch * data.n_rows + step * config.batch_size)
+
+
+def _position(folder: CheckpointFolder | None) -> tuple[int, int]:
+    """Epoch and step at which a run starts: those of its checkpoint, if there is one."""
+    found = None if folder is None else folder.found()
+    return (0, 0) if found is None else (found[0]["epoch"], found[0]["step"])
+
+
+def _first_system(
+    run: _Run, structure: Structure, data: TrainingData, rows: Rows | None, random: np.random.RandomState
+) -> T1FLS | IT2FLS:
+    """The system before training: at its starting point, or that of an earlier fit; the same in every process.
+
+    Without rows its values do not matter, because a checkpoint replaces them.
+    """
+    if rows is not None and run.earlier is not None:
+        system = copy.deepcopy(run.earlier.model.system).requires_grad_(True)
+    else:
+        system = structure.new_system()
+    system.to(device=run.device, dtype=DTYPES[run.settings.dtype])
+    if rows is None or run.earlier is not None:
+        return system
+    targets = rows.target
+    if data.classes is not None:
+        # Logits of +2 for the class and -2 / (classes - 1) for the others.
+        n = len(data.classes)
+        logits = 2.0 * (np.eye(n) * n - 1.0) / max(n - 1, 1)
+        targets = torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
+    settings, group = run.settings, run.group
+    width: Any = recipe.width(data.n_rows) if settings.width == "auto" else settings.width
+    # Every process adds the normal equations of its part of the rows.
+    first, end = (len(rows) * place // group.size for place in (group.rank, group.rank + 1))
+    initialize_system(
+        system,
+        rows.x,
+        targets,
+        centers=settings.centers,
+        consequents=settings.consequents,
+        width=width,
+        ridge=settings.ridge,
+        sample_weight=rows.weight,
+        random_state=random,
+        part=slice(first, end),
+        total=group.total if group.size > 1 else None,
+    )
+    for parameter in system.parameters():
+        group.same(parameter.data)
+    return system
+
+
+def _sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
+    """Centers, lower widths, upper widths and heights of the sets in the units of the data, (4, rules, features)."""
+    lower, upper = (system.lower_sigmas, system.upper_sigmas) if isinstance(system, IT2FLS) else (system.sigmas,) * 2
+    heights = system.heights if isinstance(system, IT2FLS) else torch.ones_like(system.centers)
+    centers, lower, upper, heights = (
+        value.detach().cpu().double().numpy() for value in (system.centers, lower, upper, heights)
+    )
+    return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
+
+
+def _continued(earlier: list[dict[str, float]], history: list[dict[str, float]]) -> list[dict[str, float]]:
+    """The history of all fits together, with epochs counted through."""
+    first = earlier[-1]["epoch"] if earlier else 0.0
+    return [*earlier, *({**row, "epoch": first + row["epoch"]} for row in history)]

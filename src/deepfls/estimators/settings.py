@@ -1,0 +1,334 @@
+"""The settings of the estimators. A field of a dataclass below is the one declaration of a setting.
+
+The dataclasses make the constructors: an estimator inherits the fields and the ``__init__`` of its settings, which
+scikit-learn, ``help`` and the command line read. The fit pipeline gets a copy of the settings, never the estimator.
+A new setting is a field in its section, an entry in ``SETTINGS_TEXT``, and its use in the step that the section names.
+"""
+
+# Without `from __future__ import annotations`: signatures then show types instead of text.
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from deepfls._checks import check_count, check_number, check_option, did_you_mean
+from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training import recipe
+from deepfls.training.config import TrainConfig
+
+KINDS = ("t1", "it2")
+TNORMS = ("auto", "product", "htsk")
+SCALINGS = ("standard", "none")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Settings:
+    """The settings of both estimators; :data:`SETTINGS_TEXT` explains each."""
+
+    # The system: `structure_of`
+    kind: str = "it2"
+    n_rules: int = 10
+    order: int = 1
+    uncertainty: str = "hs"
+    type_reduction: str = "km"
+    tnorm: str = "auto"
+    # Training: `train_config`
+    loss: str | Callable[..., torch.Tensor] = "l2"
+    loss_options: Mapping[str, Any] | None = None
+    optimizer: str | type[torch.optim.Optimizer] = "adam"
+    optimizer_options: Mapping[str, Any] | None = None
+    learning_rate: float | str = "auto"
+    schedule: str = "onecycle"
+    weight_decay: float | str = "auto"
+    gradient_clip: float | None = None
+    epochs: int | str = "auto"
+    batch_size: int | str = "auto"
+    # The starting point: `fit._first_system`
+    centers: str = "kmeans"
+    consequents: str = "ridge"
+    width: float | str = "auto"
+    ridge: float = 1e-4
+    # The data: `DataPlan`
+    scaling: str = "standard"
+    # Prediction intervals and sets of classes: `intervals`
+    coverage: float | None = None
+    calibration: str | None = "split"
+    calibration_fraction: float | str = "auto"
+    refit: bool | str = "auto"
+    group_calibration: str | int | Sequence[str | int] | None = None
+    # The run: `fit`
+    validation_fraction: float = 0.1
+    patience: int | None = None
+    warm_start: bool = False
+    random_state: int | np.random.RandomState | None = None
+    device: str = "auto"
+    dtype: str = "float32"
+    verbose: int = 0
+
+    _classifies: ClassVar[bool]
+    _losses: ClassVar[tuple[str, ...]]
+    _calibrations: ClassVar[tuple[str, ...]]
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class RegressorSettings(Settings):
+    """The settings of FLSRegressor."""
+
+    calibration: str | None = "cqr"
+    interval_weight: float = 1.0
+    normalized_scores: bool = True
+
+    _classifies = False
+    _losses = ("l1", "l2", "huber", "log-cosh", "pinball")
+    _calibrations = ("cqr", "split")
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ClassifierSettings(Settings):
+    """The settings of FLSClassifier."""
+
+    loss: str | Callable[..., torch.Tensor] = "cross-entropy"
+
+    _classifies = True
+    _losses = ("cross-entropy",)
+    _calibrations = ("split", "aps")
+
+
+SETTINGS_TEXT = """
+    Parameters
+    ----------
+    kind : {"it2", "t1"}
+        Interval Type-2 or Type-1 sets.
+    n_rules : int
+        Number of rules.
+    order : {1, 0}
+        Linear or constant consequents.
+    uncertainty : {"hs", "h", "s"}
+        What is uncertain in an IT2 set: height and width, height, or width. Ignored for "t1".
+    type_reduction : {"km", "nt", "bmm", "sm"}
+        How the crisp output of an IT2 system is formed. Ignored for "t1".
+    tnorm : {"auto", "htsk", "product"}
+        Geometric mean of the grades of a rule, or their product (the paper). "auto" is "htsk".
+<loss>
+    loss_options : dict, optional
+        Options of the loss: ``quantile`` of "pinball", ``delta`` of "huber". None: its defaults.
+    optimizer : str or torch.optim class
+        Any of torch's, by name in any case or as a class.
+    optimizer_options : dict, optional
+        Options of the optimiser, such as ``momentum``. None: its defaults.
+    learning_rate : float or "auto"
+        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05.
+    schedule : {"onecycle", "cosine", "constant"}
+        How the learning rate moves over the run: a short rise and a long fall, a fall alone, or not at all.
+    weight_decay : float or "auto"
+        Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
+        350 / rows, at most 1. A ``weight_decay`` among the ``optimizer_options`` is torch's, of all parameters towards 0,
+        and comes on top.
+    gradient_clip : float, optional
+        Largest norm of a gradient. None: no limit.
+    epochs : int or "auto"
+        Passes over the rows. "auto": as many as give about 600 steps times the fourth root of the number of rows, but 5
+        to 400.
+    batch_size : int or "auto"
+        Rows of a step. "auto": about thirteen batches to the epoch, a power of two from 32 to 4,096.
+    centers : {"kmeans", "kmeans-per-input", "grid"}
+        Where the sets start: joint k-means, k-means of each input (the paper), or evenly over the range.
+    consequents : {"ridge", "random"}
+        How the consequents start: ridge regression on the normalised firing, or small random values (the paper).
+    width : float or "auto"
+        Starting widths of the sets, in standard deviations of their input. "auto": (500 / rows) to the power of 1/4, from
+        0.3 to 1.
+    ridge : float
+        Penalty of the ridge start, per row.
+    scaling : {"standard", "none"}
+        Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
+<coverage>
+    calibration_fraction : float or "auto"
+        Share of the rows held out for calibration. "auto": a fifth, less from 5,000 rows on, and at least what ``coverage``
+        needs.
+    refit : bool or "auto"
+        Whether the rows held out for calibration are trained on after all: a model without them gives the intervals, and
+        another one, trained on all rows, the predictions and the rules. "auto": up to 5,000 rows, where a fifth of the rows
+        improves the model and a second training takes little time.
+    group_calibration : str, int or list of them, optional
+        Columns of X, by name or place, whose values make groups: each is calibrated on rows of its own, and keeps the
+        coverage by itself. None: all rows are one group.
+    validation_fraction : float
+        Share of the rows held out to watch for early stopping; used only with ``patience``.
+    patience : int, optional
+        Epochs without a better validation loss before training stops and the best parameters are restored. None: all
+        epochs, and the last parameters.
+    warm_start : bool
+        Whether another ``fit`` continues from the fitted system.
+    random_state : int, RandomState or None
+        Seed of everything random. An integer makes the run repeatable; None gives another run every time.
+    device : str
+        Where training runs, such as "cpu" or "cuda". "auto": a CUDA device where there is one.
+    dtype : {"float32", "float64"}
+        Precision of the training. Predictions are always computed in float64.
+    verbose : int
+        1 shows a progress bar on standard error.
+
+    Attributes
+    ----------
+    system_ : T1FLS or IT2FLS
+        The trained system, a torch module in scaled units, in float64.
+    history_ : list of dict
+        One row per epoch: epoch, loss, learning_rate, seconds, and validation_loss with ``patience``.
+    stopped_by_ : str
+        "epochs", "patience", "interrupt" or "divergence".
+    n_epochs_ : int
+        Epochs trained, all warm starts together.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Only where X had column names that are strings.
+    input_range_ : ndarray, shape (2, features)
+        Smallest and largest value of every input in the training data.
+    rule_shares_ : ndarray, shape (rules,)
+        Share of the firing that every rule had, on average over the training data; they add up to 1.
+    calibration_ : Calibration or None
+        Scores of the rows held out for calibration; None without ``coverage``.
+    interval_model_ : FLSRegressor, FLSClassifier or None
+        With ``refit`` the model that was trained without the rows held out, from which calibrated intervals come.
+    initial_sets_ : ndarray, shape (4, rules, features)
+        Centers, lower widths, upper widths and heights of the sets that training began with, in the units of the data.
+    x_scaling_, y_scaling_ : Scaling
+        The affine maps between the units of the data and those of the system.
+"""
+_REGRESSOR_LOSS = """    loss : {"l2", "l1", "huber", "log-cosh", "pinball"} or callable
+        What training minimises: a name, or ``f(y, target)`` that gives (rows, ...) or a scalar."""
+_CLASSIFIER_LOSS = """    loss : {"cross-entropy"} or callable
+        What training minimises: a name, or ``f(logits, classes)`` that gives (rows, ...) or a scalar."""
+_REGRESSOR_COVERAGE = """    coverage : float, optional
+        Share of the targets that prediction intervals are to hold, within (0, 1). An IT2 system is then trained for its
+        type-reduced set to be that interval, and :meth:`predict_interval` gives calibrated ones of this and any other
+        coverage. None: no intervals.
+    calibration : {"cqr", "split", None}
+        "cqr": the learned ends are calibrated on held-out rows (conformalised quantile regression; "it2" only). "split":
+        ends around the crisp output, which alone is trained, calibrated likewise. None: the learned set as it is ("it2"
+        only).
+    interval_weight : float
+        Weight of the pinball losses of the ends in training, beside the loss, in scaled units.
+    normalized_scores : bool
+        Whether the correction by the calibration is in proportion to a local scale (the learned widths, or for "split" a
+        fuzzy model of the residuals with the same sets) instead of the same for all rows."""
+_CLASSIFIER_COVERAGE = """    coverage : float, optional
+        Share of the rows whose class the sets of :meth:`predict_set` are to hold, within (0, 1). None: no sets.
+    calibration : {"split", "aps"}
+        Scores of the classes in the calibration on held-out rows: "split" gives the smallest sets on average, "aps" larger
+        ones where classes are close and smaller ones where not."""
+REGRESSOR_TEXT = SETTINGS_TEXT.replace("<loss>", _REGRESSOR_LOSS).replace("<coverage>", _REGRESSOR_COVERAGE)
+CLASSIFIER_TEXT = SETTINGS_TEXT.replace("<loss>", _CLASSIFIER_LOSS).replace("<coverage>", _CLASSIFIER_COVERAGE)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a warm start cannot change: the settings that shape a system, its inputs and its outputs."""
+
+    kind: str
+    n_rules: int
+    order: int
+    uncertainty: str
+    type_reduction: str
+    tnorm: str
+    scaling: str
+    n_features: int
+    n_outputs: int
+
+    def new_system(self) -> T1FLS | IT2FLS:
+        """A system of this structure. Its random values are replaced later, so torch's generator stays as it was."""
+        check_option("kind", self.kind, KINDS)
+        check_count("n_rules", self.n_rules)
+        check_option("tnorm", self.tnorm, TNORMS)
+        sizes = (self.n_features, self.n_outputs)
+        tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
+        with torch.random.fork_rng(devices=[]):
+            if self.kind == "t1":
+                return T1FLS(*sizes, n_rules=self.n_rules, order=self.order, tnorm=tnorm)
+            return IT2FLS(
+                *sizes,
+                n_rules=self.n_rules,
+                order=self.order,
+                uncertainty=self.uncertainty,
+                type_reduction=self.type_reduction,
+                tnorm=tnorm,
+            )
+
+
+def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
+    """The structure of the system that these settings give."""
+    names = {field.name for field in dataclasses.fields(Structure)} - {"n_features", "n_outputs"}
+    chosen: dict[str, Any] = {name: getattr(settings, name) for name in names}
+    return Structure(**chosen, n_features=n_features, n_outputs=n_outputs)
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse the settings that no later step checks."""
+    if not callable(settings.loss):
+        check_option("loss", settings.loss, settings._losses)
+    check_option("scaling", settings.scaling, SCALINGS)
+    check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
+    check_option("dtype", settings.dtype, tuple(DTYPES))
+
+
+def check_number_or_auto(name: str, value: Any) -> None:
+    """Refuse text other than "auto" for a setting that is a number or "auto"; numbers are checked where they are used."""
+    if isinstance(value, str) and value != "auto":
+        raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
+
+
+def train_config(settings: Settings, n_rows: int) -> TrainConfig:
+    """The settings of the training loop; "auto" ones follow from the number of rows, as docs/recipe.md explains."""
+    for name in ("batch_size", "epochs", "learning_rate", "weight_decay", "width"):
+        check_number_or_auto(name, getattr(settings, name))
+    batch_size: Any = recipe.batch_size(n_rows) if settings.batch_size == "auto" else settings.batch_size
+    epochs: Any = settings.epochs
+    if epochs == "auto":
+        epochs = recipe.epochs(n_rows, check_count("batch_size", batch_size))
+    learning_rate: Any = recipe.learning_rate(n_rows) if settings.learning_rate == "auto" else settings.learning_rate
+    weight_decay: Any = recipe.weight_decay(n_rows) if settings.weight_decay == "auto" else settings.weight_decay
+    intervals: dict[str, Any] = {}
+    if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration in ("cqr", None):
+        intervals = {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
+    return TrainConfig(
+        loss=settings.loss,
+        loss_options=settings.loss_options or {},
+        optimizer=settings.optimizer,
+        optimizer_options=settings.optimizer_options or {},
+        learning_rate=learning_rate,
+        schedule=settings.schedule,
+        weight_decay=weight_decay,
+        gradient_clip=settings.gradient_clip,
+        epochs=epochs,
+        batch_size=batch_size,
+        patience=settings.patience,
+        **intervals,
+    )
+
+
+def settings_by_name(settings: Settings) -> dict[str, Any]:
+    """Every setting by its name."""
+    return {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether JSON can hold a setting; it cannot hold a callable or a random generator."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and is_plain(v) for key, v in value.items())
+    if isinstance(value, (list, tuple)):
+        return all(map(is_plain, value))
+    return value is None or isinstance(value, (str, bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def plain_value(value: Any) -> Any:
+    """The same value in types that JSON has."""
+    if isinstance(value, Mapping):
+        return {key: plain_value(v) for key, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_value(v) for v in value]
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,40 @@
+"""FLSClassifier: classes of any type, and their probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from estimator_cases import LABELS, X, Y, classifier
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [np.where(Y > 5, "b", "a"), (Y > 5).astype(int) * 3, Y > 5, np.where(Y > 5, 2.0, 1.0), LABELS],
+    ids=["text", "integers", "booleans", "whole floats", "three classes"],
+)
+def test_classes_come_back_as_they_were_given(labels: np.ndarray) -> None:
+    model = classifier().fit(X, labels)
+    np.testing.assert_array_equal(model.classes_, np.unique(labels))
+    assert model.predict(X).dtype == labels.dtype
+
+
+def test_probabilities_add_up_and_their_largest_is_the_prediction() -> None:
+    model = classifier().fit(X, LABELS)
+    probabilities = model.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert (probabilities >= 0).all()
+    np.testing.assert_array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
+
+
+def test_classifier_of_one_class_predicts_it() -> None:
+    assert set(classifier().fit(X, ["only"] * 48).predict(X)) == {"only"}
+
+
+def test_start_favours_the_class_of_each_row() -> None:
+    # The ridge start aims at logits of +2 for the class, which it nearly reaches with a rule per row.
+    model = classifier(n_rules=40, width=0.1, epochs=0, ridge=1e-8).fit(X[:30], LABELS[:30])
+    assert model.score(X[:30], LABELS[:30]) == 1.0
+    logits = np.log(model.predict_proba(X[:30]))
+    margin = np.sort(logits, axis=1)[:, -1] - np.sort(logits, axis=1)[:, -2]
+    assert np.median(margin) == pytest.approx(3.0, abs=0.5)

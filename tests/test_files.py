@@ -1,0 +1,67 @@
+"""Named arrays with a description as the content of one file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deepfls._files import ArrayFormat
+
+
+class NoteError(ValueError):
+    """The error of the format below."""
+
+
+NOTES = ArrayFormat("notes", 2, "note", NoteError)
+ARRAYS: dict[str, Any] = {
+    "matrix": np.arange(6.0).reshape(2, 3),
+    "every second": np.arange(6)[::2],
+    "scalar": np.array(3.5, dtype=np.float32),
+    "empty": np.zeros((0, 4)),
+    "bytes": np.arange(4, dtype=np.uint8),
+}
+
+
+def test_arrays_and_description_come_back_with_types_and_shapes() -> None:
+    description = {"text": "é", "number": 0.1, "list": [1, None, True], "nested": {"a": {}}}
+    found, arrays = NOTES.unpacked(NOTES.packed(description, ARRAYS), "a.note")
+    assert found == description
+    assert arrays.keys() == ARRAYS.keys()
+    for name, value in ARRAYS.items():
+        assert arrays[name].dtype == value.dtype
+        assert arrays[name].shape == value.shape
+        np.testing.assert_array_equal(arrays[name], value)
+        arrays[name][...] = 0  # the arrays belong to the caller
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_number_that_json_cannot_hold_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        NOTES.packed({"loss": value}, {})
+
+
+def test_messages_name_the_file_and_its_kind() -> None:
+    content = NOTES.packed({}, ARRAYS)
+    other = ArrayFormat("letters", 1, "letter", KeyError)  # type: ignore[arg-type]
+    with pytest.raises(NoteError, match=r"^'a\.note' is not a deepfls note, or it is truncated \(.*\)\.$"):
+        NOTES.unpacked(content[:-1], "a.note")
+    with pytest.raises(KeyError, match=r"'a\.note' is a safetensors file, but not a deepfls letter\."):
+        other.unpacked(content, "a.note")
+    with pytest.raises(NoteError, match=r"^'a\.note' has format version 3, newer than 2, the newest this version"):
+        NOTES.unpacked(ArrayFormat("notes", 3, "note", NoteError).packed({}, ARRAYS), "a.note")
+
+
+def test_older_version_is_read() -> None:
+    assert NOTES.unpacked(ArrayFormat("notes", 1, "note", NoteError).packed({"a": 1}, {}), "a.note") == ({"a": 1}, {})
+
+
+def test_every_changed_byte_of_the_arrays_is_found() -> None:
+    content = NOTES.packed({}, ARRAYS)
+    n_bytes = sum(value.nbytes for value in ARRAYS.values())
+    for place in range(len(content) - n_bytes, len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 1
+        with pytest.raises(NoteError, match="does not match its digest"):
+            NOTES.unpacked(bytes(damaged), "a.note")
