@@ -16,8 +16,8 @@ from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows of a block: few enough that the scratch of a block stays in the second-level cache.
-_BLOCK_ROWS, _BLOCK_NUMBERS = (32, 128), 8192
+# Rows of a block: few enough that the numbers of all rules stay in the second-level cache. Each divides the first.
+_BLOCK_ROWS, _BLOCK_NUMBERS = (128, 64, 32), 8192
 # Rows whose products are so small that BLAS takes one thread by itself.
 _SMALL_WORK = 100_000
 
@@ -153,11 +153,11 @@ class _Compiled:
         n_forms = 4 if "spreads" in form.parameters else 2
         self._work_per_row = form.n_rules * form.n_features * (n_forms + form.n_outputs)
 
-    def _scratch(self, dtype: Any, n_rows: int = _BLOCK_ROWS[1]) -> tuple[Array, Array, Array, Array]:
+    def _scratch(self, dtype: Any, n_rows: int = _BLOCK_ROWS[0]) -> tuple[Array, Array, Array, Array]:
         """The record with the size of a block, and memory for passes over rows, or over ``n_rows`` if these are few."""
-        least, most = _BLOCK_ROWS
         record = self._record.copy()
-        record["block"] = min(max(least, min(most, _BLOCK_NUMBERS // int(record["n_rules"][0]))), max(n_rows, 1))
+        block = next((n for n in _BLOCK_ROWS if n * int(record["n_rules"][0]) <= _BLOCK_NUMBERS), _BLOCK_ROWS[-1])
+        record["block"] = min(block, max(n_rows, 1))
         n_memory, n_doubles, n_bits = self._sizes(record)
         return record, np.empty(n_memory, dtype), np.empty(n_doubles), np.empty(n_bits, np.int64)
 
@@ -231,5 +231,5 @@ class CompiledOutputs(_Compiled):
         else:
             with one_blas_thread():
                 # Blocks then have the same bounds for any number of threads, and the products the same bits.
-                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row), _BLOCK_ROWS[1])
+                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row), _BLOCK_ROWS[0])
         return results
