@@ -5,6 +5,7 @@ python docs/figures/architecture.py
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ WAY_OF_A_GRADIENT = [(2, "loss, gradient"), (5, "update"), (3, "parameters")]
 def draw_way(axes: Any, way: list[tuple[int, str]], x: float, step: float, color: str, title: str) -> None:
     points = [(x + step * number, place + 0.5) for number, (place, _) in enumerate(way)]
     axes.text(x, len(FOLDERS) + 0.25, title, color=color, fontsize=10, fontweight="bold")
-    for (x0, y0), (x1, y1) in zip(points, points[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(points):
         axes.annotate("", (x1, y1), (x0, y0), arrowprops={"arrowstyle": "->", "color": color, "lw": 1.6})
     for (px, py), (_, text) in zip(points, way, strict=True):
         axes.plot([px], [py], "o", color=color, markersize=5)
