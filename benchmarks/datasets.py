@@ -2,8 +2,8 @@
 
     python benchmarks/datasets.py [--data-dir DIR]
 
-Compares the first row, the means of the targets and the number of repeated rows with known values. Without DIR the files are
-downloaded. The exit code is 1 if a set differs.
+Compares the first row, the means of the targets and the number of repeated rows with known values. Without DIR the files
+come from the cache or a download. The exit code is 1 if a set differs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def main() -> int:
             "repeated rows": len(table) - len(np.unique(table, axis=0)) == n_repeated,
         }
         wrong = [what for what, equal in same.items() if not equal]
-        print(f"{name}: {len(table):,} rows from {data.source}: {'different ' + ', '.join(wrong) if wrong else 'as expected'}")
+        result = f"different {', '.join(wrong)}" if wrong else "as expected"
+        print(f"{name}: {len(table):,} rows from {data.source}: {result}")
         failed += bool(wrong)
     return min(failed, 1)
 
