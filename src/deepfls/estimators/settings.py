@@ -48,12 +48,12 @@ class Settings:
     gradient_clip: float | None = None
     epochs: int | str = "auto"
     batch_size: int | str = "auto"
-    # The starting point: `fit._set_start`
+    # The starting point: `fit._first_system`
     centers: str = "kmeans"
     consequents: str = "ridge"
     width: float | str = "auto"
     ridge: float = 1e-4
-    # The data: `fit._data_plan`
+    # The data: `DataPlan`
     scaling: str = "standard"
     # Prediction intervals and sets of classes: `intervals`
     coverage: float | None = None
