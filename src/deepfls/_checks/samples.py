@@ -14,16 +14,6 @@ LARGEST = 1e150
 _CHECKED_ROWS = 16_384
 
 
-def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return two arrays of the same shape, not empty."""
-    (first_name, first), (second_name, second) = ((name, np.asarray(value)) for name, value in arrays.items())
-    if first.shape != second.shape:
-        raise ValueError(f"{second_name} must have the shape of {first_name}, {first.shape}, got {second.shape}.")
-    if first.size == 0:
-        raise ValueError(f"{first_name} must have at least one value, got shape {first.shape}.")
-    return first, second
-
-
 def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
     """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values."""
     # Numbers above the limit are refused like infinite ones, because sums of their squares overflow.

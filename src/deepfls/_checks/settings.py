@@ -66,3 +66,8 @@ def check_number(
     if not (math.isfinite(number) and number > above and number >= minimum and number < below):
         raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
     return number
+
+
+def check_coverage(coverage: Any) -> float:
+    """Return a coverage within (0, 1)."""
+    return check_number("coverage", coverage, above=0.0, below=1.0)

@@ -17,7 +17,8 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pyarrow.compute as pc
 
-from deepfls._checks import LARGEST, check_count, check_option
+from deepfls._checks.samples import LARGEST
+from deepfls._checks.settings import check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.layout import learn_layout, numbers, refuse_missing, targets

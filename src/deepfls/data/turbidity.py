@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks import check_count, check_option
+from deepfls._checks.settings import check_count, check_option
 from deepfls.data.cache import search_folders
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks import check_finite_table, name_text_columns
+from deepfls._checks.samples import check_finite_table, name_text_columns
 from deepfls.data.arrays import Source
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration

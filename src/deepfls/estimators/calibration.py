@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_coverage, largest_coverage
+from deepfls._checks.settings import check_coverage
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -244,6 +244,11 @@ class Calibration:
             group_columns=columns,
             **arrays,
         )
+
+
+def largest_coverage(n_rows: int) -> float:
+    """The largest coverage that a number of calibration rows can give."""
+    return n_rows / (n_rows + 1)
 
 
 def rows_needed(coverage: float) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_coverage, check_number, check_option
+from deepfls._checks.settings import check_coverage, check_number, check_option
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators.calibration import Calibration

@@ -6,7 +6,7 @@ from typing import Any
 
 from sklearn.base import RegressorMixin
 
-from deepfls._checks import check_finite_table, check_number_targets, check_same_length
+from deepfls._checks.samples import check_finite_table, check_number_targets, check_same_length
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import Array, CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.export_methods import ExportMethods
