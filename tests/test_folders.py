@@ -28,8 +28,8 @@ FOLDERS = [
     "cli",
     "__main__",
 ]
-# Methods of an estimator that belong to a folder above it: these files import inside functions or for type checking only.
-MIXINS = {"estimators/reading_methods.py", "estimators/export_methods.py"}
+# Methods of an estimator that belong to a folder above it: this file imports inside functions or for type checking only.
+MIXINS = {"estimators/result_methods.py"}
 
 
 def folder_of(module: str) -> str:
