@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
 
 
 class ModelFileError(ValueError):

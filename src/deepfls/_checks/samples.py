@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, np.dtype[Any]]  # the type of an array in the whole package
+
 # Largest magnitude of a number in a table.
 LARGEST = 1e150
 # Rows that are checked together. The temporary arrays are then small for a large table as well.
 _CHECKED_ROWS = 16_384
 
 
-def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
+def check_finite_table(name: str, values: Array, columns: Sequence[str] | None = None) -> None:
     """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values."""
     # Numbers above the limit are refused like infinite ones, because sums of their squares overflow.
     parts = (values[first : first + _CHECKED_ROWS] for first in range(0, len(values), _CHECKED_ROWS))
@@ -37,7 +39,7 @@ def check_targets_given(y: Any) -> None:
         raise ValueError("fit requires y to be passed, but the target y is None.")
 
 
-def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
+def check_number_targets(y: Any) -> Array:
     """Return targets as float64, (rows,) or (rows, outputs)."""
     check_targets_given(y)
     values = np.asarray(y)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepfls._checks.samples import Array
 from deepfls.cli.output import CommandOutput, UsageError
-from deepfls.data.layout import Array, Layout, inputs, targets
+from deepfls.data.layout import Layout, inputs, targets
 from deepfls.data.tables import DataTable, TableError, find_files, nearest, quoted, read_table
 
 if TYPE_CHECKING:

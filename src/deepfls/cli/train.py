@@ -18,8 +18,9 @@ from deepfls.cli.import_model import check_start, features_of_start, started_fro
 from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
+    from deepfls._checks.samples import Array
     from deepfls.cli.opening import Model
-    from deepfls.data.layout import Array, Layout
+    from deepfls.data.layout import Layout
     from deepfls.data.sources import ParquetSource
     from deepfls.data.tables import DataTable
     from deepfls.estimators import FLSClassifier, FLSRegressor

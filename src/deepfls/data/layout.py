@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deepfls._checks.samples import Array
 from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, nearest, quoted
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # A column of more distinct values holds names or identifiers, not categories.
 MAX_CATEGORIES = 1_000

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import pyarrow.compute as pc
 
-from deepfls._checks.samples import LARGEST
+from deepfls._checks.samples import LARGEST, Array
 from deepfls._checks.settings import check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
@@ -29,7 +29,6 @@ from deepfls.data.tables import DataTable, TableError, kind_of, quoted
 
 __all__ = ["ParquetSource", "SourceRows", "missing_rows", "read_ahead", "uniform", "without_missing"]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 _Read = TypeVar("_Read")
 
 NULLS = ("error", "drop")

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.samples import Array
 from deepfls.data.scaling import Standardizer
 from deepfls.data.tables import TableError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Rows, and numbers, of the sample that gives the starting point. K-means uses 5,000 of these rows. The normal equations of
 # all rows would take longer than several epochs of training and hardly improve the start (RESULTS.md, Scale: start).

@@ -17,10 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepfls._checks.samples import Array
 from deepfls._checks.settings import check_count, check_option
 from deepfls.data.cache import search_folders
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 FILE_NAMES = ("LinkeTurbidities.h5", "Altitude.h5")
 FEATURE_NAMES = ("cos_lat_cos_lon", "cos_lat_sin_lon", "sin_lat", "sin_month", "cos_month", "altitude")

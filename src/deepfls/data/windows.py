@@ -10,11 +10,10 @@ groups, so all processes compute the same number of steps before the first row i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
 
 # Share of the rows of a window below which sorting them is faster than counting through the window.
 _FEW = 0.015

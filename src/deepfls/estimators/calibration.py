@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.samples import Array
 from deepfls._checks.settings import check_coverage
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
 # rows, because residuals of training rows predict the difficulty of new rows only in part.

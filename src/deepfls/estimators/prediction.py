@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deepfls._checks.samples import Array
 from deepfls._files import write_whole
 from deepfls.data.scaling import Scaling, Standardizer
 from deepfls.kernels import compiled_outputs
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     Tables = Generator[DataTable, None, None]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 System = T1FLS | IT2FLS
 # Tensors (rows, ...) from a system and scaled rows (rows, features).
 RowFunction = Callable[[System, Tensor], tuple[Tensor, ...]]

@@ -6,9 +6,9 @@ from typing import Any
 
 from sklearn.base import RegressorMixin
 
-from deepfls._checks.samples import check_finite_table, check_number_targets, check_same_length
+from deepfls._checks.samples import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.arrays import ArraySource
-from deepfls.estimators.base import Array, CheckpointsOrPath, checked_weight, is_streamed
+from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import PredictionInterval, predicted_interval
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import REGRESSOR_TEXT, RegressorSettings

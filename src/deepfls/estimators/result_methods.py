@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls.estimators.base import Array, FLSEstimator
+from deepfls._checks.samples import Array
+from deepfls.estimators.base import FLSEstimator
 
 if TYPE_CHECKING:
     from deepfls.export.c_header import CReport
