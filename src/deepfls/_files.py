@@ -6,12 +6,13 @@ damaged or altered file is detected. Nothing in a file is executed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,23 +26,28 @@ class ModelFileError(ValueError):
     """A file that is not a readable model of this or an earlier version."""
 
 
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """A temporary path in the same folder, which takes the name of the file if the block ends without an error."""
+    # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def write_whole(path: Path, content: bytes) -> None:
     """Replace the content of a file in one step: a temporary file in the same folder, flushed to disk, then renamed.
 
     A crash at any moment leaves the old file or the new one.
     """
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
-    # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replaced_file(path) as temporary, temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
