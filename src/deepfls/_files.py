@@ -54,17 +54,6 @@ def write_whole(path: Path, content: bytes) -> None:
 class ArrayFormat:
     """A format of safetensors files with a description and a digest in the header.
 
-    Parameters
-    ----------
-    name : str
-        Name of the format, stored in the header.
-    version : int
-        Version that is written, and the newest that is read.
-    noun : str
-        What messages call such a file: "model", "checkpoint".
-    error : type
-        Exception for content that cannot be read.
-
     Examples
     --------
     >>> import numpy as np
@@ -73,10 +62,10 @@ class ArrayFormat:
     ({'title': 'zeros'}, {'x': array([0., 0.])})
     """
 
-    name: str
-    version: int
-    noun: str
-    error: type[ValueError]
+    name: str  # stored in the header
+    version: int  # that is written, and the newest that is read
+    noun: str  # what messages call such a file: "model", "checkpoint"
+    error: type[ValueError]  # raised for content that cannot be read
 
     def packed(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
         """A description and named arrays as the content of a file."""

@@ -68,15 +68,12 @@ def name_text_columns(table: Any) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         names = list(getattr(table, "column_names", getattr(table, "columns", [])))
         wrong = [str(name) for name in names if _holds_no_numbers(table[name])]
-        if "could not convert string to float" not in str(error):
-            if not wrong:
-                raise
-            what = f"something else (columns {', '.join(map(repr, wrong))})"
-        elif wrong:
-            what = f"text (columns {', '.join(map(repr, wrong))})"
-        else:
-            what = f"text ({_quoted_text(error)})"
-        raise ValueError(f"X must hold numbers only, got {what}; encode or drop it.") from None
+        is_text = "could not convert string to float" in str(error)
+        if not is_text and not wrong:
+            raise
+        what = "text" if is_text else "something else"
+        where = f"columns {', '.join(map(repr, wrong))}" if wrong else _quoted_text(error)
+        raise ValueError(f"X must hold numbers only, got {what} ({where}); encode or drop it.") from None
 
 
 def _quoted_text(error: Exception) -> str:
@@ -86,12 +83,8 @@ def _quoted_text(error: Exception) -> str:
 
 def _holds_no_numbers(column: Any) -> bool:
     values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        return False
-    if values.dtype.kind in "mM":
-        return True
     try:
         values.astype(np.float64)
     except (TypeError, ValueError):
         return True
-    return False
+    return values.dtype.kind in "mM"

@@ -43,23 +43,9 @@ def search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def checked_download(url: str, sha256: str) -> tuple[bytes, str]:
-    """Download a file into the cache and compare its checksum.
+    """Download a file into the cache: its content, and its path, or its address where the cache is not writable.
 
-    Parameters
-    ----------
-    url : str
-    sha256 : str
-        The expected SHA-256 in hexadecimal digits.
-
-    Returns
-    -------
-    bytes, str
-        The content, and the path of the file in the cache; the address where the cache is not writable.
-
-    Raises
-    ------
-    OSError
-        The download failed, or the checksum or the size is wrong. No file is kept.
+    OSError where the download failed, or where the checksum (hexadecimal digits) or the size is wrong; no file is kept.
     """
     import pooch
 
@@ -105,20 +91,8 @@ def _fetch(url: str, file: str, _: object) -> None:
 def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = False) -> Path:
     """The Parquet copy of a CSV file in the cache, made if there is none of this version of the file.
 
-    Numbers become float64, so that a column that begins with integers can continue with fractions.
-
-    Parameters
-    ----------
-    path : Path
-        The CSV file.
-    text_columns : collection of str
-        Columns to read as text even if they look like numbers.
-    bar : bool
-        Whether to show the progress.
-
-    Returns
-    -------
-    Path
+    Numbers become float64, so that a column that begins with integers can continue with fractions. ``text_columns`` are
+    read as text even if they look like numbers. ``bar`` shows the progress.
     """
     from filelock import FileLock
 

@@ -21,24 +21,13 @@ _MANY_NUMBERS, _NEARLY_ALL = 20, 0.9
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table's columns become the inputs and targets of a model.
+    """How a table's columns become the inputs and targets of a model."""
 
-    Attributes
-    ----------
-    features : tuple of str
-        Columns that the model reads, in its order.
-    categories : mapping
-        The categories of each one-hot encoded feature; every other feature is a number.
-    targets : tuple of str
-        Columns that the model predicts; empty if they are unknown.
-    target_kind : {"number", "text", "boolean"}
-        What the targets hold.
-    """
-
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # columns that the model reads, in its order
+    # The categories of each one-hot encoded feature; every other feature is a number.
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    targets: tuple[str, ...] = ()
-    target_kind: str = "number"
+    targets: tuple[str, ...] = ()  # columns that the model predicts; empty if they are unknown
+    target_kind: str = "number"  # what the targets hold: "number", "text" or "boolean"
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -94,22 +83,8 @@ def learn_layout(
 ) -> Layout:
     """The columns of a model and the categories of its text columns.
 
-    Parameters
-    ----------
-    data : DataTable
-    targets : sequence of str
-    features : sequence of str, optional
-        All columns by default, except targets, weights and columns to drop.
-    drop : sequence of str
-        Columns to leave out.
-    weight : str, optional
-        Column of sample weights, which is not a feature.
-    one_hot : bool
-        Whether text columns become one input per category; otherwise they are an error.
-
-    Returns
-    -------
-    Layout
+    Features are by default all columns except targets, the column of sample weights and columns to drop. With ``one_hot``
+    a text column becomes one input per category; without it such a feature is an error.
     """
     data.require(targets, why=" to be the target")
     data.require(features or ())
@@ -248,12 +223,7 @@ def inputs(data: DataTable, layout: Layout) -> pa.Table:
 def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
     """The targets: (rows,) for one, (rows, targets) for several; text for classes that are not numbers.
 
-    Parameters
-    ----------
-    data : DataTable
-    layout : Layout
-    classes : bool
-        Whether integers are names of classes and keep their type.
+    With ``classes`` integers are names of classes and keep their type.
     """
     data.require(layout.targets, why=" to be the target")
     if layout.target_kind == "number":

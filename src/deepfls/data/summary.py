@@ -244,11 +244,8 @@ class Summary:
         other.labels, other.n_dropped = description["labels"], description["n_dropped"]
         other.counts, other.lowest, other.highest = arrays["counts"], arrays["lowest"], arrays["highest"]
         for name, part in (("x", other.x), ("y", other.y)):
-            part.count, part.mean, part.squares = (
-                float(arrays[f"{name}.count"]),
-                arrays[f"{name}.mean"],
-                arrays[f"{name}.squares"],
-            )
+            part.count = float(arrays[f"{name}.count"])
+            part.mean, part.squares = arrays[f"{name}.mean"], arrays[f"{name}.squares"]
         other.sample.update(arrays["keys"], arrays["sample"])
         other.held_out = [arrays["held_out"]] if "held_out" in arrays else []
         self.merge(other)

@@ -58,22 +58,12 @@ def nearest(name: str, options: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class DataTable:
-    """Columns in memory and the files they were read from.
+    """Columns in memory and the files they were read from."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        Its column names are distinct and it has at least one row.
-    label : str
-        The path or pattern as given, quoted for messages.
-    files, sizes : tuple
-        The files read, and the number of rows of each.
-    """
-
-    table: pa.Table
-    label: str
+    table: pa.Table  # with distinct column names and at least one row
+    label: str  # the path or pattern as given, quoted for messages
     files: tuple[Path, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # rows of each file
 
     @property
     def names(self) -> list[str]:
@@ -110,23 +100,10 @@ class DataTable:
 
 
 def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataTable:
-    """Read a CSV or Parquet file, or all files that match a pattern, into memory.
+    """Read a CSV or Parquet file, or files of the same columns by a pattern such as ``"parts/*.parquet"``, into memory.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file, or a pattern such as ``"parts/*.parquet"`` that matches files of the same columns.
-    text_columns : collection of str
-        Columns of a CSV to read as text even if they look like numbers.
-
-    Returns
-    -------
-    DataTable
-
-    Raises
-    ------
-    TableError
-        One sentence that names the file and its fault.
+    ``text_columns`` of a CSV are read as text even if they look like numbers. A :class:`TableError` names the file and its
+    fault in one sentence.
     """
     files = find_files(path)
     label = quoted(path)

@@ -29,21 +29,9 @@ _RESIDUAL_FLOOR = 0.05
 def conformal_quantile(scores: Array, coverage: float, weight: Array | None = None, *, group: str = "") -> Array:
     """The score that a new row does not exceed with a probability of ``coverage`` or more.
 
-    It is the ``ceil((n + 1) coverage)``-th smallest of n scores. With weights it is the smallest score up to which the
-    weights add up to ``coverage`` of their sum, a new row of the mean weight included.
-
-    Parameters
-    ----------
-    scores : array, shape (rows, outputs)
-    coverage : float
-        Within (0, 1).
-    weight : array, shape (rows,), optional
-    group : str
-        Name of the rows in the error about too few of them.
-
-    Returns
-    -------
-    array, shape (outputs,)
+    It is the ``ceil((n + 1) coverage)``-th smallest of n scores, (outputs,) for scores (rows, outputs). With weights
+    (rows,) it is the smallest score up to which the weights add up to ``coverage`` of their sum, a new row of the mean
+    weight included. ``group`` names the rows in the error about too few of them.
 
     Examples
     --------
