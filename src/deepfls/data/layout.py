@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepfls._checks.samples import Array
-from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, nearest, quoted
+from deepfls._checks.settings import did_you_mean
+from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, quoted
 
 # A column of more distinct values holds names or identifiers, not categories.
 MAX_CATEGORIES = 1_000
@@ -164,10 +165,7 @@ def texts(data: DataTable, name: str) -> pa.ChunkedArray:
     if kind in ("bytes", "nested"):
         raise TableError(f"Column {quoted(name)} of {data.label} must hold text, got {KINDS[kind]}.")
     column = column.cast(pa.string())
-    absent = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
-    row = _first_row(absent)
-    if row >= 0:
-        refuse_missing(data, name, "text", "a missing value", row, int(pc.sum(absent).as_py()))
+    require_rows(data, name, "text", pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True))
     return column
 
 
@@ -176,21 +174,21 @@ def numbers(data: DataTable, name: str) -> Array:
     column = data.column(name)
     if kind_of(column.type) not in ("number", "boolean"):
         _refuse(data, [name], "")
-    absent = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
-    row = _first_row(absent)
-    if row >= 0:
-        refuse_missing(data, name, "a number", "a missing value", row, int(pc.sum(absent).as_py()))
+    require_rows(data, name, "a number", pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)))
     # safe=False: integers above 2^53 are rounded, as in any float64 table.
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        refuse_missing(data, name, "a finite number", str(values[row]), row, int(wrong.sum()))
+    require_rows(data, name, "a finite number", ~np.isfinite(values), values)
     return values
 
 
-def refuse_missing(data: DataTable, name: str, rule: str, got: str, row: int, count: int) -> None:
-    """Raise an error for a row of a column that cannot be used."""
+def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Array | None = None) -> None:
+    """Raise an error if rows of a column are ``wrong`` (rows,): missing values, or those of ``values``."""
+    wrong = np.asarray(wrong)
+    count = int(wrong.sum())
+    if count == 0:
+        return
+    row = int(np.argmax(wrong))
+    got = "a missing value" if values is None else f"{values[row]:g}"
     more = f" ({count:,} such rows)" if count > 1 else ""
     raise TableError(
         f"Column {quoted(name)} of {data.label} must have {rule} in every row, got {got} in {data.place(row)}{more}."
@@ -208,12 +206,12 @@ def inputs(data: DataTable, layout: Layout) -> pa.Table:
         known = layout.categories[name]
         column = texts(data, name)
         codes = pc.index_in(column, pa.array(known, pa.string()))
-        row = _first_row(pc.is_null(codes))
-        if row >= 0:
+        if codes.null_count:
+            row = pc.index(pc.is_null(codes), pa.scalar(True)).as_py()
             value = str(column[row].as_py())
             raise TableError(
                 f"Column {quoted(name)} of {data.label} must hold one of the categories {listed(known)} the model was "
-                f"trained on, got {quoted(value)} in {data.place(row)}.{nearest(value, known)}"
+                f"trained on, got {quoted(value)} in {data.place(row)}.{did_you_mean(value, known)}"
             )
         positions = np.asarray(codes.to_numpy())
         columns += [(positions == place).astype(np.float64) for place in range(len(known))]
@@ -232,11 +230,6 @@ def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
             columns = [column.astype(np.int64) for column in columns]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
     return np.asarray(texts(data, layout.targets[0]).to_pylist(), dtype=str)
-
-
-def _first_row(mask: pa.ChunkedArray) -> int:
-    """Index of the first true element, -1 if all are false."""
-    return int(pc.index(mask, pa.scalar(True)).as_py())
 
 
 def _first_text(column: pa.ChunkedArray) -> tuple[int, str, float]:

@@ -22,7 +22,7 @@ from deepfls._checks.samples import LARGEST, Array
 from deepfls._checks.settings import check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
-from deepfls.data.layout import learn_layout, numbers, refuse_missing, targets
+from deepfls.data.layout import learn_layout, numbers, require_rows, targets
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
@@ -166,10 +166,7 @@ class ParquetSource:
         used = self._chosen(rows)
         if self.weight is not None:
             weight = columns[-1]
-            wrong = weight < 0
-            if wrong.any():
-                row, count = int(np.argmax(wrong)), int(wrong.sum())
-                refuse_missing(data, self.weight, "a weight of at least 0", f"{weight[row]:g}", row, count)
+            require_rows(data, self.weight, "a weight of at least 0", weight < 0, weight)
             used &= weight > 0
         if not used.all():
             columns, rows = columns[:, used], rows[used]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import glob
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+
+from deepfls._checks.settings import did_you_mean
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -48,14 +49,6 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(map(quoted, names[:_SHOWN_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
-def nearest(name: str, options: Iterable[str]) -> str:
-    """The hint `` Did you mean 'x'?``, or an empty text; letter case and outer blanks are ignored."""
-    # `_checks` has a similar function but imports torch, which would delay the error message by seconds.
-    plain = {option.strip().casefold(): option for option in options}
-    found = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=0.6)
-    return f" Did you mean {quoted(plain[found[0]])}?" if found else ""
-
-
 @dataclass(frozen=True)
 class DataTable:
     """Columns in memory and the files they were read from."""
@@ -91,7 +84,7 @@ class DataTable:
         missing = [name for name in dict.fromkeys(names) if name not in self.names]
         if not missing:
             return
-        hint = nearest(missing[0], self.names)
+        hint = did_you_mean(missing[0], self.names)
         if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint:
@@ -127,7 +120,7 @@ def find_files(path: str | Path) -> list[Path]:
             raise TableError(f"No file matches {quoted(path)}.")
         return found
     near = [entry.name for entry in file.parent.iterdir() if entry.is_file()] if file.parent.is_dir() else []
-    raise TableError(f"There is no file {quoted(path)}.{nearest(file.name, near)}")
+    raise TableError(f"There is no file {quoted(path)}.{did_you_mean(file.name, near)}")
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
