@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from deepfls._checks.settings import did_you_mean
+from deepfls._checks.values import did_you_mean
 from deepfls.data.tables import TableError, kind_of, listed, quoted, read_table
 
 Write = Callable[[str, "str | bytes"], Path]

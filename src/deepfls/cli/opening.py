@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepfls._checks.samples import Array
-from deepfls._checks.settings import did_you_mean
+from deepfls._checks.values import did_you_mean
 from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.layout import Layout, inputs, targets
 from deepfls.data.tables import DataTable, TableError, find_files, quoted, read_table

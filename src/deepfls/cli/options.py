@@ -70,7 +70,7 @@ def option_of(name: str) -> str:
 def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
-        from deepfls._checks.settings import did_you_mean
+        from deepfls._checks.values import did_you_mean
 
         hint = did_you_mean(value, choices)
         raise UsageError(f"{option} must be one of {', '.join(map(repr, choices))}, got {value!r}.{hint}")
@@ -286,7 +286,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Take the options of a TOML file as defaults: those at its top, then those of the table named after the command."""
     if path is None:
         return None
-    from deepfls._checks.settings import did_you_mean
+    from deepfls._checks.values import did_you_mean
     from deepfls.data.tables import quoted
 
     label, content = quoted(path), _parse_toml(Path(path))

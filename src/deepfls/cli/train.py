@@ -290,7 +290,7 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
 
 def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: bool) -> dict[str, Any]:
     """Arguments of the estimator; the groups of a text column are those of the inputs of its categories."""
-    from deepfls._checks.settings import did_you_mean
+    from deepfls._checks.values import did_you_mean
     from deepfls.data.tables import TableError, quoted
 
     for name in arguments:

@@ -20,7 +20,7 @@ from types import MappingProxyType
 import numpy as np
 
 from deepfls._checks.samples import Array
-from deepfls._checks.settings import check_count, check_option
+from deepfls._checks.values import check_count, check_option
 from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
 from deepfls.data.turbidity import (
     FEATURE_NAMES,

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepfls._checks.samples import Array
-from deepfls._checks.settings import did_you_mean
+from deepfls._checks.values import did_you_mean
 from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, quoted
 
 # A column of more distinct values holds names or identifiers, not categories.

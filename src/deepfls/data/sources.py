@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepfls._checks.samples import LARGEST, Array
-from deepfls._checks.settings import check_count, check_option
+from deepfls._checks.values import check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.layout import learn_layout, numbers, require_rows, targets

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from deepfls._checks.settings import did_you_mean
+from deepfls._checks.values import did_you_mean
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks.samples import Array
-from deepfls._checks.settings import check_coverage
+from deepfls._checks.values import check_coverage
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
 # rows, because residuals of training rows predict the difficulty of new rows only in part.

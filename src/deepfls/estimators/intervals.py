@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.samples import Array
-from deepfls._checks.settings import check_coverage, check_number, check_option
+from deepfls._checks.values import check_coverage, check_number, check_option
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators.calibration import Calibration

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from deepfls._checks.settings import check_count, check_number, check_option, did_you_mean
+from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.config import TrainConfig

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.settings import check_count, check_number, check_option
+from deepfls._checks.values import check_count, check_number, check_option
 from deepfls._files import write_whole
 from deepfls.export.c_fixed import fixed_header
 from deepfls.export.c_float import CHeader, float_header

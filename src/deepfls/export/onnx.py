@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._checks.settings import check_option
+from deepfls._checks.values import check_option
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import rows_for

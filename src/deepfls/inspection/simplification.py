@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._checks.settings import check_number
+from deepfls._checks.values import check_number
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of, true_values
 from deepfls.inspection.fewer_rules import RuleSubset, fill_system
