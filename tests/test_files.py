@@ -65,3 +65,10 @@ def test_every_changed_byte_of_the_arrays_is_found() -> None:
         damaged[place] ^= 1
         with pytest.raises(NoteError, match="does not match its digest"):
             NOTES.unpacked(bytes(damaged), "a.note")
+
+
+def test_version_that_is_no_longer_read_is_refused() -> None:
+    old = ArrayFormat("notes", 1, "note", ValueError)
+    new = ArrayFormat("notes", 2, "note", ValueError, oldest=2)
+    with pytest.raises(ValueError, match="'a' has format version 1, which this version of deepfls no longer reads"):
+        new.unpacked(old.packed({}, {"x": np.zeros(1)}), "a")

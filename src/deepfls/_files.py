@@ -66,6 +66,7 @@ class ArrayFormat:
     version: int  # that is written, and the newest that is read
     noun: str  # what messages call such a file: "model", "checkpoint"
     error: type[ValueError]  # raised for content that cannot be read
+    oldest: int = 1  # version that is read
 
     def packed(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
         """A description and named arrays as the content of a file."""
@@ -99,6 +100,8 @@ class ArrayFormat:
                 f"{label} has format version {version}, newer than {self.version}, the newest this version of deepfls "
                 "reads: install a newer deepfls."
             )
+        if int(version) < self.oldest:
+            raise self.error(f"{label} has format version {version}, which this version of deepfls no longer reads.")
         text = metadata.get("description", "")
         try:
             description = json.loads(text)

@@ -19,7 +19,7 @@ from torch.nn import functional
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.data.sources import ParquetSource
 from deepfls.training import checkpoint
-from deepfls.training.checkpoint import CheckpointError, Checkpoints, packed, unpacked
+from deepfls.training.checkpoint import CheckpointError, Checkpoints
 from stream_cases import SETTINGS, StopError, StoppingLoss, assert_same_bits, columns, regression, write
 
 
@@ -318,20 +318,14 @@ def test_folder_that_cannot_be_made_is_told(path: Path, tmp_path: Path) -> None:
         resumed(path, tmp_path / "file" / "run")
 
 
-def test_content_goes_through_a_file_unchanged(tmp_path: Path) -> None:
-    arrays = {"scalar": np.array(3.5, dtype=np.float32), "matrix": np.arange(6).reshape(2, 3).T, "none": np.zeros((0, 4))}
-    description, found = unpacked(packed({"a": [1, None, "x"]}, arrays), tmp_path)
-    assert description == {"a": [1, None, "x"]}
-    for name, value in arrays.items():
-        assert found[name].dtype == value.dtype
-        assert found[name].shape == value.shape
-        assert np.array_equal(found[name], value)
-
-
-def test_model_file_is_no_checkpoint(path: Path, tmp_path: Path) -> None:
+def test_folder_with_another_kind_of_file_is_refused(path: Path, tmp_path: Path) -> None:
     undisturbed(path).save(tmp_path / "m.fls")
-    with pytest.raises(CheckpointError, match=r"is no checkpoint of this version of deepfls\.$"):
-        unpacked((tmp_path / "m.fls").read_bytes(), tmp_path / "m.fls")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    for name in ("start.safetensors", "step-000000000001.safetensors"):
+        (folder / name).write_bytes((tmp_path / "m.fls").read_bytes())
+    with pytest.raises(CheckpointError, match=r"is a safetensors file, but not a deepfls checkpoint\.$"):
+        resumed(path, folder)
 
 
 # Kill -9 at random moments

@@ -23,14 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._files import digest, write_whole
+from deepfls._files import ArrayFormat, write_whole
 from deepfls.training.distributed import Group
 from deepfls.training.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-FORMAT = "deepfls-checkpoint"
-VERSION = "2"
 _START = "start.safetensors"
 _OWNER = "owner.txt"
 _STEP = re.compile(r"step-(\d{12})\.safetensors")
@@ -39,6 +37,10 @@ _KEPT = 2
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be written, or that this run cannot go on from."""
+
+
+# Before version 2 every parameter was an array of its own.
+_FORMAT = ArrayFormat("deepfls-checkpoint", 2, "checkpoint", CheckpointError, oldest=2)
 
 
 class Interval(NamedTuple):
@@ -156,13 +158,13 @@ class CheckpointFolder:
                 f"{_number(steps[-1])}: go on from it with --resume (resume=True), or give another folder."
             )
         start = (self.path / _START).read_bytes()
-        description, _ = unpacked(start, self.path / _START)
+        description, _ = _FORMAT.unpacked(start, self.path / _START)
         check_same_run(description["settings"], self._settings, self.path)
         problem: CheckpointError | None = None
         for step in reversed(steps):
             try:
                 content = step.read_bytes()
-                unpacked(content, step)
+                _FORMAT.unpacked(content, step)
             except (CheckpointError, OSError) as error:
                 problem = problem or CheckpointError(str(error))
                 warnings.warn(f"{error} The checkpoint before it is used.", stacklevel=2)
@@ -177,8 +179,8 @@ class CheckpointFolder:
         start, content = (self._group.same_bytes(part) for part in self._contents)
         self._contents = (b"", b"")
         if content:
-            self.start = unpacked(start, self.path / _START)
-            description, arrays = unpacked(content, self.path)
+            self.start = _FORMAT.unpacked(start, self.path / _START)
+            description, arrays = _FORMAT.unpacked(content, self.path)
             self._found = description, {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
 
     def found(self) -> State | None:
@@ -211,7 +213,7 @@ class CheckpointFolder:
         if not self._group.leads:
             return
         try:
-            write_whole(self.path / name, packed(description, arrays))
+            write_whole(self.path / name, _FORMAT.packed(description, arrays))
             _flush_folder(self.path)
         except OSError as error:
             steps = self._steps()
@@ -220,36 +222,6 @@ class CheckpointFolder:
                 f"checkpoint {str(self.path / name)!r} could not be written ({error.strerror or error}){kept}: make room "
                 "and go on with --resume (resume=True)."
             ) from error
-
-
-def packed(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
-    """A description and arrays as the content of a safetensors file."""
-    from safetensors.numpy import save  # here: keeps `import deepfls` light
-
-    # safetensors keeps the shape of scalars only where numpy does not make them vectors first.
-    plain = {name: np.array(value, order="C", copy=True) for name, value in arrays.items()}
-    text = json.dumps(dict(description), sort_keys=True, allow_nan=False)
-    metadata = {"format": FORMAT, "version": VERSION, "description": text, "sha256": digest(text, plain)}
-    return bytes(save(plain, metadata))
-
-
-def unpacked(content: bytes, path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Description and arrays of a checkpoint, after checking that it is whole."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        arrays = load(content)
-        head = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        metadata = head["__metadata__"]
-        if metadata["format"] != FORMAT or metadata["version"] != VERSION:
-            raise CheckpointError(f"{str(path)!r} is no checkpoint of this version of deepfls.")
-        if metadata["sha256"] != digest(metadata["description"], arrays):
-            raise CheckpointError(f"{str(path)!r} is damaged: its content does not match its digest.")
-        description = json.loads(metadata["description"])
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError) as error:
-        raise CheckpointError(f"{str(path)!r} is no checkpoint, or it is damaged ({error}).") from error
-    return description, arrays
 
 
 def check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
