@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deepfls.inspection.fewer_rules import RuleSubset, fill_system
 from deepfls.inspection.plain import PlainSystem, shares_of
+from deepfls.inspection.simplification import RuleSubset, fill_system
 from deepfls.nn.systems import T1FLS
 from inspection_cases import SYSTEMS, X, Y, regressor
 

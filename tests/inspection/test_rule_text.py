@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.rule_text import (
+from deepfls.inspection.words import (
     clauses,
     consequent_texts,
     how_to_read,

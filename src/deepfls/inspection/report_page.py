@@ -24,8 +24,7 @@ from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
-from deepfls.inspection.rule_text import system_line
-from deepfls.inspection.words import LABELS, plural
+from deepfls.inspection.words import LABELS, plural, system_line
 
 # Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")

@@ -14,16 +14,19 @@ from deepfls._checks import check_count, check_number, check_option
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, shares_of
-from deepfls.inspection.rule_text import (
+from deepfls.inspection.words import (
     clauses,
     consequent_texts,
     how_to_read,
     lower_firing_factor,
+    markdown_name,
+    number_text,
+    one_line,
+    share_text,
     short_clauses,
     short_consequent_texts,
     system_line,
 )
-from deepfls.inspection.words import markdown_name, number_text, one_line, share_text
 
 if TYPE_CHECKING:
     from rich.table import Table
