@@ -48,6 +48,7 @@ figures: .venv/installed
 	$(BIN)/python docs/figures/training_time.py
 	$(BIN)/python docs/figures/intervals.py
 	$(BIN)/python docs/figures/explorer.py
+	$(BIN)/python docs/figures/architecture.py
 
 # Debian's chromium, for the tests of the report's page; where it cannot be installed they are skipped and say why.
 browser:

@@ -181,9 +181,7 @@ class Setting:
 def settings_of(estimator: str) -> Mapping[str, Setting]:
     """The settings of an estimator in the order of its constructor, read from the source of deepfls.estimators."""
     classes = _classes(_SOURCES)
-    constructor = _constructor(classes[estimator], classes)
-    assert constructor is not None
-    members = {argument.arg: _members(argument.annotation) for argument in constructor.args.kwonlyargs}
+    members = {name: _members(annotation) for name, annotation in _parameters(classes[estimator], classes).items()}
     return {
         name: Setting(name, tuple(found))
         for name, found in members.items()
@@ -198,13 +196,19 @@ def _classes(folder: Path) -> dict[str, ast.ClassDef]:
     return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
 
 
-def _constructor(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> ast.FunctionDef | None:
-    """The constructor of a class, which it may inherit from another of ``classes``."""
+def _parameters(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> dict[str, ast.expr | None]:
+    """Parameters of the constructor of a class and their annotations: of its __init__, or of a dataclass and its bases."""
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            return item
-    bases = [classes[base.id] for base in node.bases if isinstance(base, ast.Name) and base.id in classes]
-    return next(filter(None, (_constructor(base, classes) for base in bases)), None)
+            return {argument.arg: argument.annotation for argument in item.args.kwonlyargs}
+    found: dict[str, ast.expr | None] = {}
+    for base in node.bases:
+        if isinstance(base, ast.Name) and base.id in classes:
+            found |= _parameters(classes[base.id], classes)
+    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and "ClassVar" not in ast.unparse(item)]
+        found |= {ast.unparse(field.target): field.annotation for field in fields}
+    return found
 
 
 def _members(annotation: ast.expr | None) -> list[str]:
@@ -261,8 +265,8 @@ def _documented(docstring: str) -> dict[str, tuple[str, str]]:
 
 def _without_markup(text: str, settings: Collection[str]) -> str:
     """A description in one line, with options in place of the settings that it names."""
-    text = " ".join(re.sub(r":\w+:`(\w+)`", r"\1", text).split())
-    return re.sub(r"``(\w+)``", lambda found: option_of(found[1]) if found[1] in settings else found[1], text)
+    text = " ".join(re.sub(r":\w+:`([^`]+)`", r"\1", text).split())
+    return re.sub(r"``([^`]+)``", lambda found: option_of(found[1]) if found[1] in settings else found[1], text)
 
 
 def _choices(kind: str) -> list[str]:

@@ -67,8 +67,13 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
     def _validated_x(self, X: Any, *, reset: bool) -> Array:
         """Rows (rows, features) in float64, with the columns of the fit unless ``reset``."""
-        with name_text_columns(X):
-            x = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        names = getattr(self, "feature_names_in_", None)
+        is_array = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous and len(X) > 0
+        if is_array and not reset and names is None and X.shape[1] == self.n_features_in_:
+            x = X  # nothing to convert; scikit-learn's validation takes longer than the prediction of a row
+        else:
+            with name_text_columns(X):
+                x = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
         check_finite_table("X", x, getattr(self, "feature_names_in_", None))
         return x
 

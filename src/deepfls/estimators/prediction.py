@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,8 @@ from torch import Tensor
 
 from deepfls._files import write_whole
 from deepfls.data.scaling import Scaling, Standardizer
-from deepfls.kernels import compiled_outputs
+from deepfls.kernels import CompiledOutputs, compiled_outputs
+from deepfls.kernels.switch import kernels_are_off
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.distributed import Group
 
@@ -76,7 +78,7 @@ class ScaledSystem:
 
     def _ends_and_output(self, x: Array) -> Array:
         """y_left, y_right and y in scaled units, (rows, 3, outputs); all three equal for Type-1 systems."""
-        compiled = compiled_outputs(self.system)
+        compiled = _compiled(self.system)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0]
         results = np.empty((len(x), 3, self.system.n_outputs))
@@ -111,6 +113,18 @@ class ScaledSystem:
             return tuple(log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
 
         return self.evaluated(x, strengths)
+
+
+# Compiled outputs of systems that have predicted before: to make them takes longer than a prediction of one row.
+_COMPILED: weakref.WeakKeyDictionary[System, CompiledOutputs | None] = weakref.WeakKeyDictionary()
+
+
+def _compiled(system: System) -> CompiledOutputs | None:
+    if kernels_are_off():
+        return None
+    if system not in _COMPILED:
+        _COMPILED[system] = compiled_outputs(system)
+    return _COMPILED[system]
 
 
 def _plain_outputs(system: System, z: Tensor) -> tuple[Tensor, ...]:

@@ -217,8 +217,9 @@ class CompiledOutputs(_Compiled):
         self._shape = (3, form.n_outputs)
 
     def __call__(self, x: Array) -> Array:
-        """(rows, 3, outputs): y_left, y_right and y, all three equal for Type-1 systems; x (rows, features), contiguous."""
+        """(rows, 3, outputs): y_left, y_right and y, all three equal for Type-1 systems, of rows x (rows, features)."""
         theta = nn.utils.parameters_to_vector(self._parameters).detach().numpy()
+        x = np.ascontiguousarray(x, theta.dtype)
         results = np.empty((len(x), *self._shape), theta.dtype)
         nothing, no_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
 

@@ -42,8 +42,13 @@ def point_loss(code, option, error):
 
 
 @inner
-def _losses(form, rows, order, first, n_rows, scale, crisp, left, right, by_y, by_left, by_right):
-    """Sum of the losses of some rows, times ``scale`` and their weights; fills the slopes of their outputs."""
+def _losses(form, rows, order, first, n_rows, scale, values, slopes):
+    """Sum of the losses of some rows, times ``scale`` and their weights; fills the slopes of their outputs.
+
+    Values and slopes are (3, rows, outputs): those of y_left, y_right and y.
+    """
+    left, right, crisp = values[0], values[1], values[2]
+    by_left, by_right, by_y = slopes[0], slopes[1], slopes[2]
     n_features, n_targets, n_outputs = form.n_features, form.n_targets, form.n_outputs
     weighted = rows.shape[1] > n_features + n_targets
     code, option, tail, set_weight = form.loss, form.option, form.tail, form.set_weight
@@ -125,9 +130,9 @@ def _mix(theta, form, output):
 
 
 @inner
-def _fill_averages(form, outputs, n_rows, width, up, crisp):
-    """Fill the outputs of a Type-1 system, (rows, outputs), and replace firing by shares that add up to 1."""
-    n_rules = form.n_rules
+def _fill_averages(form, outputs, n_rows, width, firing, values):
+    """Fill the values of a Type-1 system, all three equal, and replace firing by shares that add up to 1."""
+    n_rules, up = form.n_rules, firing[0]
     for row in range(n_rows):
         total = 0.0
         for p in range(n_rules):
@@ -139,13 +144,16 @@ def _fill_averages(form, outputs, n_rows, width, up, crisp):
             value = 0.0
             for p in range(n_rules):
                 value += up[index(row * width, p)] * outputs[row, index(output * n_rules, p)]
-            crisp[row, output] = value
+            for k in range(3):
+                values[k, row, output] = value
 
 
 @inner
-def _fill_outputs(theta, form, outputs, n_rows, width, low, up, own, y, ends, moving, needs_ends, crisp, left, right):
+def _fill_outputs(theta, form, outputs, n_rows, width, firing, y, ends, moving, needs_ends, values):
     """Fill the crisp output and, where needed, both ends of an interval system; its consequents are copied to scratch."""
     n_rules, reduction = form.n_rules, form.reduction
+    up, low, own = firing[0], firing[1], firing[2]
+    left, right, crisp = values[0], values[1], values[2]
     for output in range(form.n_outputs):
         y_start = output * form.block * width
         for row in range(n_rows):
@@ -187,9 +195,9 @@ def _add_average_gradient(y, y_start, firing, start, width, mean, scale, to_logs
 
 
 @inner
-def _average_gradients(form, n_rows, width, shares, crisp, by_y, logs, outputs):
+def _average_gradients(form, n_rows, width, firing, values, slopes, logs, outputs):
     """Replace log-firing and consequents of some rows of a Type-1 system by their gradients."""
-    n_rules = form.n_rules
+    n_rules, shares, crisp, by_y = form.n_rules, firing[0], values[2], slopes[2]
     for row in range(n_rows):
         for output in range(form.n_outputs):
             by, mean = by_y[row, output], crisp[row, output]
@@ -202,27 +210,13 @@ def _average_gradients(form, n_rows, width, shares, crisp, by_y, logs, outputs):
 
 @inner
 def _interval_gradients(
-    theta,
-    form,
-    n_rows,
-    width,
-    low,
-    up,
-    own,
-    y,
-    left,
-    right,
-    by_y,
-    by_left,
-    by_right,
-    row_scratch,
-    logs,
-    outputs,
-    to_ratios,
-    gradient,
+    theta, form, n_rows, width, firing, y, values, slopes, row_scratch, logs, outputs, to_ratios, gradient
 ):
     """The same for an interval system; adds to the gradients of the log ratios and of the mix."""
     n_rules, reduction, with_spreads = form.n_rules, form.reduction, form.with_spreads
+    up, low, own = firing[0], firing[1], firing[2]
+    left, right = values[0], values[1]
+    by_left, by_right, by_y = slopes[0], slopes[1], slopes[2]
     to_low, to_up, to_y = row_scratch[0], row_scratch[1], row_scratch[2]
     for row in range(n_rows):
         start = row * width
@@ -335,14 +329,10 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, form_record, re
     row_scratch, place = _taken(doubles, place, 3, width)
     firing, place = _taken(doubles, place, 3, block * width)
     y, place = _taken(doubles, place, 1, n_outputs * block * width)
-    crisp, place = _taken(doubles, place, block, n_outputs)
-    left, place = _taken(doubles, place, block, n_outputs)
-    right, place = _taken(doubles, place, block, n_outputs)
-    by_y, place = _taken(doubles, place, block, n_outputs)
-    by_left, place = _taken(doubles, place, block, n_outputs)
-    by_right, place = _taken(doubles, place, block, n_outputs)
     ends, place = _taken(doubles, place, 2, block)
-    up, low, own = firing[0], firing[1], firing[2]
+    values = doubles[place : place + 3 * block * n_outputs].reshape(3, block, n_outputs)
+    place += 3 * block * n_outputs
+    slopes = doubles[place : place + 3 * block * n_outputs].reshape(3, block, n_outputs)
     moving = bits[-block:]
     fill_weights(theta, form, powers[0], bits, table, origin[0], log_ratios[0], firing_weights, output_weights)
     needs_ends = form.interval and (form.reduction == KM or form.trains_set or not trains)
@@ -364,41 +354,22 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, form_record, re
                     outputs[row, k] = output_weights[0, k]
         _load_firing(logs, form, log_ratios[0], n, width, firing, bits)
         if form.interval:
-            _fill_outputs(theta, form, outputs, n, width, low, up, own, y[0], ends, moving, needs_ends, crisp, left, right)
+            _fill_outputs(theta, form, outputs, n, width, firing, y[0], ends, moving, needs_ends, values)
         else:
-            _fill_averages(form, outputs, n, width, up, crisp)
+            _fill_averages(form, outputs, n, width, firing, values)
         if not trains:
             for row in range(n):
-                for output in range(n_outputs):
-                    value = crisp[row, output]
-                    results[start + row, 0, output] = left[row, output] if needs_ends else value
-                    results[start + row, 1, output] = right[row, output] if needs_ends else value
-                    results[start + row, 2, output] = value
+                for k in range(3):
+                    for output in range(n_outputs):
+                        results[start + row, k, output] = values[k, row, output]
             continue
-        loss += _losses(form, rows, order, first + start, n, scale, crisp, left, right, by_y, by_left, by_right)
+        loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
         if form.interval:
             _interval_gradients(
-                theta,
-                form,
-                n,
-                width,
-                low,
-                up,
-                own,
-                y[0],
-                left,
-                right,
-                by_y,
-                by_left,
-                by_right,
-                row_scratch,
-                logs,
-                outputs,
-                log_ratios[1],
-                gradient,
+                theta, form, n, width, firing, y[0], values, slopes, row_scratch, logs, outputs, log_ratios[1], gradient
             )
         else:
-            _average_gradients(form, n, width, up, crisp, by_y, logs, outputs)
+            _average_gradients(form, n, width, firing, values, slopes, logs, outputs)
         np.dot(expanded[:n].T, logs[:n], part_firing)
         to_firing += part_firing
         if form.order:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from deepfls.kernels import can_compile
-from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.config import TrainConfig
+
+if TYPE_CHECKING:
+    from deepfls.nn.systems import IT2FLS, T1FLS
+    from deepfls.training.config import TrainConfig
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

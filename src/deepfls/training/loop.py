@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from deepfls.kernels.threads import one_blas_thread
-from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.batches import Batch, Batches, MemoryBatches, Rows
-from deepfls.training.config import TrainConfig
 from deepfls.training.distributed import Group
 from deepfls.training.flat import FlatParameters, SlopeDecay
-from deepfls.training.progress import Progress
 from deepfls.training.state import State, TrainingState, TrainResult
 from deepfls.training.steps import ByAutograd, ByKernel, LossFunction, mean_loss, step_for
+
+if TYPE_CHECKING:
+    from deepfls.nn.systems import IT2FLS, T1FLS
+    from deepfls.training.config import TrainConfig
+    from deepfls.training.progress import Progress
 
 __all__ = ["Checkpointing", "Rows", "TrainResult", "train"]
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from deepfls.training.config import TrainConfig
-from deepfls.training.flat import FlatParameters, optimizer_for
+from deepfls.training.flat import optimizer_for
+
+if TYPE_CHECKING:
+    from deepfls.training.config import TrainConfig
+    from deepfls.training.flat import FlatParameters
 
 State = tuple[dict[str, Any], dict[str, Tensor]]
 

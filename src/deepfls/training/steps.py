@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -10,9 +11,11 @@ from torch import Tensor
 from deepfls._checks import check_batch, check_loss_values, check_type_reduced
 from deepfls.functional.losses import SetLoss
 from deepfls.kernels import CompiledStep, compiled_step
-from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.batches import Batch, Rows
-from deepfls.training.flat import FlatParameters
+
+if TYPE_CHECKING:
+    from deepfls.nn.systems import IT2FLS, T1FLS
+    from deepfls.training.flat import FlatParameters
 
 LossFunction = Callable[..., Tensor]
 
