@@ -9,7 +9,6 @@ inputs, random orders and their reverses, whose means are estimates.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import one_row
 from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, softmax
-from deepfls.inspection.words import TextTable, number_text, share_text, shortened, signed_text
+from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
 
 # Up to so many inputs all 2^inputs subsets are evaluated.
 EXACT_INPUTS = 10
@@ -136,11 +135,11 @@ class Explanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        parts = []
-        for k in range(len(self.output_names)):
-            parts.append(f"<p><b>{html.escape(_output_line(self, k, 4))}</b></p>")
-            parts.append(_rules_table(self, k, 4, _SHOWN).html() + _inputs_table(self, k, 4, _SHOWN).html())
-        return f"<div>{''.join(parts)}<p>{html.escape(_orders_note(self))}</p></div>"
+        parts = [
+            (_output_line(self, k, 4), [_rules_table(self, k, 4, _SHOWN), _inputs_table(self, k, 4, _SHOWN)])
+            for k in range(len(self.output_names))
+        ]
+        return rendered("tables.html", parts=parts, note=_orders_note(self))
 
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:

@@ -24,7 +24,7 @@ from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
-from deepfls.inspection.words import LABELS, plural, system_line
+from deepfls.inspection.words import LABELS, plural, rendered, system_line
 
 # Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
@@ -52,7 +52,6 @@ def write_report(
 
 def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title: str | None = None) -> str:
     """The page of a fitted estimator as text."""
-    from jinja2 import Environment
     from markupsafe import Markup
 
     check_rows_given(X, y)
@@ -63,8 +62,8 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     script = '"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
     style = _read("page.css")
     s = PlainSystem.of(estimator)
-    template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_read("page.html"))
-    return template.render(
+    return rendered(
+        "page.html",
         title=" and ".join(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
         subtitle=system_line(s),
         version=__version__,

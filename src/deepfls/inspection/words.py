@@ -5,11 +5,10 @@ A set that was left out of the rules is infinitely wide in the system: its grade
 
 from __future__ import annotations
 
-import html
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,11 +120,11 @@ def linear_text(intercept: float, terms: list[tuple[float, str]], digits: int | 
     return text
 
 
-class TextTable:
+class TextTable(NamedTuple):
     """Columns of text, the first aligned left, the others right."""
 
-    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        self.head, self.rows = head, rows
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
     def text(self) -> str:
         lines = [self.head, *self.rows]
@@ -138,15 +137,19 @@ class TextTable:
             for line in lines
         )
 
-    def html(self) -> str:
-        def cells(row: Sequence[str], tag: str) -> str:
-            return "".join(
-                f"<{tag} style='text-align:{'right' if column else 'left'}'>{html.escape(cell)}</{tag}>"
-                for column, cell in enumerate(row)
-            )
 
-        body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in self.rows)
-        return f"<table><thead><tr>{cells(self.head, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+def rendered(template: str, **context: Any) -> str:
+    """The text of a template in ``page_files``; values are escaped in HTML."""
+    from jinja2 import Environment, PackageLoader, select_autoescape  # here: only some formats need it
+
+    environment = Environment(
+        loader=PackageLoader("deepfls.inspection", "page_files"),
+        autoescape=select_autoescape(["html"]),
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    return environment.get_template(template).render(context)
 
 
 class Clause(NamedTuple):
