@@ -25,7 +25,7 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "bmm": {"kind": "it2", "type_reduction": "bmm"},
     "sm": {"kind": "it2", "type_reduction": "sm"},
     "heights": {"kind": "it2", "uncertainty": "h", "tnorm": "product"},
-    "widths": {"kind": "it2", "uncertainty": "s", "scaling": "none"},
+    "widths": {"kind": "it2", "uncertainty": "s", "scaling": "none", "learning_rate": 1e-4},
     "one-rule": {"kind": "it2", "n_rules": 1},
 }
 

@@ -6,23 +6,37 @@ damaged or altered file is detected. Nothing in a file is executed.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
 
 
 class ModelFileError(ValueError):
     """A file that is not a readable model of this or an earlier version."""
+
+
+@contextlib.contextmanager
+def replaced_file(path: Path) -> Iterator[Path]:
+    """A temporary path in the same folder, which takes the name of the file if the block ends without an error."""
+    # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
+    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -30,34 +44,15 @@ def write_whole(path: Path, content: bytes) -> None:
 
     A crash at any moment leaves the old file or the new one.
     """
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
-    # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
-    handle = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replaced_file(path) as temporary, temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 @dataclass(frozen=True)
 class ArrayFormat:
     """A format of safetensors files with a description and a digest in the header.
-
-    Parameters
-    ----------
-    name : str
-        Name of the format, stored in the header.
-    version : int
-        Version that is written, and the newest that is read.
-    noun : str
-        What messages call such a file: "model", "checkpoint".
-    error : type
-        Exception for content that cannot be read.
 
     Examples
     --------
@@ -67,10 +62,10 @@ class ArrayFormat:
     ({'title': 'zeros'}, {'x': array([0., 0.])})
     """
 
-    name: str
-    version: int
-    noun: str
-    error: type[ValueError]
+    name: str  # stored in the header
+    version: int  # that is written, and the newest that is read
+    noun: str  # what messages call such a file: "model", "checkpoint"
+    error: type[ValueError]  # raised for content that cannot be read
 
     def packed(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
         """A description and named arrays as the content of a file."""

@@ -7,14 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deepfls._checks import (
-    check_count,
-    check_coverage,
-    check_interval_arrays,
-    check_levels,
-    check_paired_arrays,
-    check_same_length,
-)
+from deepfls._checks.samples import check_same_length
+from deepfls._checks.values import check_count, check_coverage
 
 
 def log_loss(y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike) -> float:
@@ -53,7 +47,7 @@ def picp(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     >>> picp([1.0, 2.0, 3.0, 9.0], [0.0, 0.0, 3.0, 0.0], [2.0, 2.0, 4.0, 5.0])
     0.75
     """
-    y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
+    y_true, lower, upper = _check_interval_arrays(y_true, lower, upper)
     return float(np.mean((lower <= y_true) & (y_true <= upper)))
 
 
@@ -65,7 +59,7 @@ def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
     >>> mean_width([0.0, 1.0], [2.0, 5.0])
     3.0
     """
-    _, lower, upper = check_interval_arrays(lower, lower, upper)
+    _, lower, upper = _check_interval_arrays(lower, lower, upper)
     return float(np.mean(upper - lower))
 
 
@@ -83,7 +77,7 @@ def pinaw(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, *, target_range
     >>> pinaw([0.0, 10.0], [0.0, 8.0], [1.0, 11.0])
     0.2
     """
-    columns = [np.reshape(part, (len(part), -1)) for part in check_interval_arrays(y_true, lower, upper)]
+    columns = [np.reshape(part, (len(part), -1)) for part in _check_interval_arrays(y_true, lower, upper)]
     span = np.ptp(columns[0], axis=0) if target_range is None else np.asarray(target_range, dtype=np.float64)
     widths = (columns[2] - columns[1]).mean(axis=0)
     shares = np.where(span > 0, widths / np.where(span > 0, span, 1.0), np.where(widths > 0, np.inf, 0.0))
@@ -101,7 +95,7 @@ def interval_score(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, covera
     13.0
     """
     tail = 1.0 - check_coverage(coverage)
-    y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
+    y_true, lower, upper = _check_interval_arrays(y_true, lower, upper)
     outside = np.maximum(lower - y_true, 0.0) + np.maximum(y_true - upper, 0.0)
     return float(np.mean(upper - lower + 2.0 / tail * outside))
 
@@ -126,9 +120,9 @@ def crps(y_true: ArrayLike, predicted: ArrayLike, quantiles: ArrayLike) -> float
     >>> round(crps([3.0], [[1.0] * 5], levels), 12)  # one point: the absolute error
     2.0
     """
-    levels = check_levels(quantiles)
+    levels = _check_levels(quantiles)
     truth, predicted = np.asarray(y_true, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
-    check_paired_arrays(y_true=np.broadcast_to(truth[:, None], (len(truth), len(levels))), predicted=predicted)
+    _check_paired_arrays(y_true=np.broadcast_to(truth[:, None], (len(truth), len(levels))), predicted=predicted)
     error = truth[:, None] - predicted
     losses = np.maximum(levels * error, (levels - 1.0) * error)
     # To either side the loss of a constant quantile is linear in the level, so two more points close the grid exactly.
@@ -161,7 +155,7 @@ def coverage_by_group(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, gro
     PartCoverage(part='a', coverage=0.5, width=1.5, n_rows=2)
     PartCoverage(part='b', coverage=1.0, width=4.0, n_rows=1)
     """
-    y_true, lower, upper = check_interval_arrays(y_true, lower, upper)
+    y_true, lower, upper = _check_interval_arrays(y_true, lower, upper)
     check_same_length(y_true, names := np.asarray(groups))
     values, member = np.unique(names, return_inverse=True)
     rows = [np.flatnonzero(member == place) for place in range(len(values))]
@@ -182,7 +176,7 @@ def coverage_by_width(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, n_p
     PartCoverage(part=2, coverage=0.5, width=8.5, n_rows=2)
     """
     check_count("n_parts", n_parts)
-    y_true, lower, upper = (np.ravel(part) for part in check_interval_arrays(y_true, lower, upper))
+    y_true, lower, upper = (np.ravel(part) for part in _check_interval_arrays(y_true, lower, upper))
     order = np.argsort(upper - lower, kind="stable")
     parts = [rows for rows in np.array_split(order, n_parts) if len(rows)]
     return [_part(place, y_true[r], lower[r], upper[r]) for place, r in enumerate(parts, start=1)]
@@ -190,3 +184,33 @@ def coverage_by_width(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, n_p
 
 def _part(name: Any, y_true: NDArray[np.float64], lower: NDArray[np.float64], upper: NDArray[np.float64]) -> PartCoverage:
     return PartCoverage(name, picp(y_true, lower, upper), mean_width(lower, upper), len(y_true))
+
+
+def _check_paired_arrays(**arrays: Any) -> tuple[NDArray[Any], ...]:
+    """Return two arrays of the same shape, not empty."""
+    (first_name, first), (second_name, second) = ((name, np.asarray(value)) for name, value in arrays.items())
+    if first.shape != second.shape:
+        raise ValueError(f"{second_name} must have the shape of {first_name}, {first.shape}, got {second.shape}.")
+    if first.size == 0:
+        raise ValueError(f"{first_name} must have at least one value, got shape {first.shape}.")
+    return first, second
+
+
+def _check_levels(quantiles: Any) -> NDArray[np.float64]:
+    """Return levels of quantiles, (levels,), rising and within (0, 1)."""
+    levels = np.asarray(quantiles, dtype=np.float64)
+    if levels.ndim != 1 or len(levels) < 1 or not ((levels > 0) & (levels < 1)).all() or (np.diff(levels) <= 0).any():
+        raise ValueError(f"quantiles must be rising levels greater than 0 and less than 1, got {quantiles!r}.")
+    return levels
+
+
+def _check_interval_arrays(y_true: Any, lower: Any, upper: Any) -> tuple[NDArray[np.float64], ...]:
+    """Return targets and both ends as float64 of one shape, no lower end above its upper one. Reads values."""
+    truth, low = _check_paired_arrays(y_true=y_true, lower=lower)
+    _, high = _check_paired_arrays(y_true=y_true, upper=upper)
+    truth, low, high = (np.asarray(part, dtype=np.float64) for part in (truth, low, high))
+    crossed = low > high
+    if crossed.any():
+        at = tuple(int(i) for i in np.argwhere(crossed)[0])
+        raise ValueError(f"lower must be at most upper, got {low[at]:g} and {high[at]:g} in row {at[0]}.")
+    return truth, low, high

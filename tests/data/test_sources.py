@@ -13,7 +13,8 @@ from pyarrow import fs, parquet
 
 from deepfls.data.arrays import ArraySource, DataPlan, TrainingData
 from deepfls.data.parquet import ParquetFiles
-from deepfls.data.sources import ParquetSource, read_ahead, uniform
+from deepfls.data.sources import ParquetSource, read_ahead
+from deepfls.data.summary import uniform
 from deepfls.data.tables import TableError
 from deepfls.training.distributed import Group
 from stream_cases import columns, regression, write

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepfls.data.sources import ParquetSource, uniform
-from deepfls.data.summary import Reservoir, Summary
+from deepfls.data.sources import ParquetSource
+from deepfls.data.summary import Reservoir, Summary, uniform
 from deepfls.training.distributed import Group
 from stream_cases import columns, write
 
@@ -51,7 +51,7 @@ def test_held_out_rows_are_no_training_rows(tmp_path: Path, n_processes: int) ->
     source = ParquetSource(write(tmp_path, data), target="y", features=["a", "b"])
     found = summary_of(source, n_processes, share=0.25)
     held = uniform(6, np.arange(600)) < 0.25
-    assert np.array_equal(found.held_out_rows()[:, 0], data["a"][held])
+    assert np.array_equal(found.split_held_out(5, 0.0)[1][:, 0], data["a"][held])
     assert sorted(found.sample.rows[:, 0]) == sorted(data["a"][~held])
     assert found.n_rows == int((~held).sum())
 
@@ -66,7 +66,7 @@ def test_classes_are_found_wherever_they_first_appear(tmp_path: Path) -> None:
     order = order[uniform(6, order) >= 0.1]
     assert [found.labels[int(place)] for place in found.sample.rows[:, 2]] == data["label"][order].tolist()
     held = uniform(6, np.arange(600)) < 0.1
-    assert [found.labels[int(place)] for place in found.held_out_rows()[:, 2]] == data["label"][held].tolist()
+    assert [found.labels[int(place)] for place in found.split_held_out(5, 0.0)[1][:, 2]] == data["label"][held].tolist()
 
 
 @settings(max_examples=50, deadline=None)
@@ -79,7 +79,8 @@ def test_reservoir_keeps_the_smallest_keys_however_rows_arrive(sizes: list[int],
     for place, count in enumerate(sizes):
         part = slice(first, first + count)
         if place % 2:
-            found.merge(Reservoir(size, 1).update(keys[part], rows[part]))
+            other = Reservoir(size, 1).update(keys[part], rows[part])
+            found.update(other.keys, other.rows)
         else:
             found.update(keys[part], rows[part])
         first += count

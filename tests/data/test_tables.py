@@ -12,7 +12,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from deepfls.data.tables import TableError, kind_of, listed, nearest, quoted, read_table
+from deepfls._checks.values import did_you_mean
+from deepfls.data.tables import TableError, kind_of, listed, quoted, read_table
 
 Write = Callable[[str, "str | bytes"], Path]
 
@@ -258,7 +259,7 @@ def test_names_in_messages_cannot_act_on_a_terminal() -> None:
     assert quoted("\x1b[31m\u202e\n") == r"'\x1b[31m\u202e\n'"
     assert len(quoted("x" * 500)) == 82
     assert listed("abcdefg") == "'a', 'b', 'c', 'd', 'e' and 2 more"
-    assert nearest("\x1bab", ["\x1babc"]) == r" Did you mean '\x1babc'?"
+    assert did_you_mean("\x1bab", ["\x1babc"]) == r" Did you mean '\x1babc'?"
 
 
 @pytest.mark.parametrize(

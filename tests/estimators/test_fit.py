@@ -56,7 +56,7 @@ def test_fit_to_arrays_imports_nothing_that_reads_tables() -> None:
     source = (
         "import sys, numpy as np; from deepfls import FLSRegressor; x = np.arange(20.0).reshape(-1, 1); "
         "FLSRegressor(n_rules=2, epochs=1).fit(x, x[:, 0]).predict(x); "
-        "print([name for name in ('deepfls.data.tables', 'deepfls.training.batches') if name in sys.modules])"
+        "print([name for name in ('deepfls.data.tables', 'deepfls.training.stream_batches') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -11,7 +11,8 @@ import pytest
 from sklearn.utils import check_random_state
 
 from deepfls import FLSClassifier, FLSRegressor, load
-from deepfls.data.sources import ParquetSource, uniform
+from deepfls.data.sources import ParquetSource
+from deepfls.data.summary import uniform
 from deepfls.training import Checkpoints
 from stream_cases import SETTINGS, StopError, StoppingLoss, assert_same_bits, columns, regression, write
 

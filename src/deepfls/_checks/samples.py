@@ -8,23 +8,15 @@ from typing import Any
 
 import numpy as np
 
+Array = np.ndarray[Any, np.dtype[Any]]  # the type of an array in the whole package
+
 # Largest magnitude of a number in a table.
 LARGEST = 1e150
 # Rows that are checked together. The temporary arrays are then small for a large table as well.
 _CHECKED_ROWS = 16_384
 
 
-def check_paired_arrays(**arrays: Any) -> tuple[np.ndarray[Any, Any], ...]:
-    """Return two arrays of the same shape, not empty."""
-    (first_name, first), (second_name, second) = ((name, np.asarray(value)) for name, value in arrays.items())
-    if first.shape != second.shape:
-        raise ValueError(f"{second_name} must have the shape of {first_name}, {first.shape}, got {second.shape}.")
-    if first.size == 0:
-        raise ValueError(f"{first_name} must have at least one value, got shape {first.shape}.")
-    return first, second
-
-
-def check_finite_table(name: str, values: np.ndarray[Any, Any], columns: Sequence[str] | None = None) -> None:
+def check_finite_table(name: str, values: Array, columns: Sequence[str] | None = None) -> None:
     """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values."""
     # Numbers above the limit are refused like infinite ones, because sums of their squares overflow.
     parts = (values[first : first + _CHECKED_ROWS] for first in range(0, len(values), _CHECKED_ROWS))
@@ -47,7 +39,7 @@ def check_targets_given(y: Any) -> None:
         raise ValueError("fit requires y to be passed, but the target y is None.")
 
 
-def check_number_targets(y: Any) -> np.ndarray[Any, Any]:
+def check_number_targets(y: Any) -> Array:
     """Return targets as float64, (rows,) or (rows, outputs)."""
     check_targets_given(y)
     values = np.asarray(y)
@@ -76,15 +68,12 @@ def name_text_columns(table: Any) -> Iterator[None]:
     except (TypeError, ValueError) as error:
         names = list(getattr(table, "column_names", getattr(table, "columns", [])))
         wrong = [str(name) for name in names if _holds_no_numbers(table[name])]
-        if "could not convert string to float" not in str(error):
-            if not wrong:
-                raise
-            what = f"something else (columns {', '.join(map(repr, wrong))})"
-        elif wrong:
-            what = f"text (columns {', '.join(map(repr, wrong))})"
-        else:
-            what = f"text ({_quoted_text(error)})"
-        raise ValueError(f"X must hold numbers only, got {what}; encode or drop it.") from None
+        is_text = "could not convert string to float" in str(error)
+        if not is_text and not wrong:
+            raise
+        what = "text" if is_text else "something else"
+        where = f"columns {', '.join(map(repr, wrong))}" if wrong else _quoted_text(error)
+        raise ValueError(f"X must hold numbers only, got {what} ({where}); encode or drop it.") from None
 
 
 def _quoted_text(error: Exception) -> str:
@@ -94,12 +83,8 @@ def _quoted_text(error: Exception) -> str:
 
 def _holds_no_numbers(column: Any) -> bool:
     values = np.asarray(column)
-    if values.dtype.kind in "biuf":
-        return False
-    if values.dtype.kind in "mM":
-        return True
     try:
         values.astype(np.float64)
     except (TypeError, ValueError):
         return True
-    return False
+    return values.dtype.kind in "mM"

@@ -101,34 +101,35 @@ def check_mix(mix: Any, n_outputs: int) -> Tensor:
     return mix
 
 
-def _first(mask: Tensor) -> tuple[int, ...]:
-    """Index of the first true element of a mask that has one."""
-    return tuple(int(i) for i in mask.nonzero()[0])
+def _first(mask: Tensor) -> tuple[int, ...] | None:
+    """Index of the first true element of a mask, or None."""
+    return tuple(int(i) for i in mask.nonzero()[0]) if mask.any() else None
+
+
+def _check_finite_values(name: str, value: Tensor) -> None:
+    at = _first(~torch.isfinite(value))
+    if at is not None:
+        raise ValueError(f"{name} must be finite, got {value[at].item()} at index {at}.")
 
 
 def check_firing_values(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor) -> None:
     """Require finite values, 0 <= lower <= upper, and some upper firing in every sample. Reads values."""
     named = (("lower_firing", lower_firing), ("upper_firing", upper_firing), ("consequents", consequents))
     for name, value in named:
-        bad = ~torch.isfinite(value)
-        if bad.any():
-            at = _first(bad)
-            raise ValueError(f"{name} must be finite, got {value[at].item()} at index {at}.")
-    bad = lower_firing < 0
-    if bad.any():
-        at = _first(bad)
+        _check_finite_values(name, value)
+    at = _first(lower_firing < 0)
+    if at is not None:
         raise ValueError(f"lower_firing must not be negative, got {lower_firing[at].item():g} at index {at}.")
-    bad = lower_firing > upper_firing
-    if bad.any():
-        at = _first(bad)
+    at = _first(lower_firing > upper_firing)
+    if at is not None:
         raise ValueError(
             f"lower_firing must not exceed upper_firing, got {lower_firing[at].item():g} > "
             f"{upper_firing[at].item():g} at index {at}."
         )
-    bad = ~(upper_firing > 0).any(dim=1)
-    if bad.any():
+    at = _first(~(upper_firing > 0).any(dim=1))
+    if at is not None:
         raise ValueError(
-            f"upper_firing must be positive for at least one rule of every sample, got zeros in sample {_first(bad)[0]}."
+            f"upper_firing must be positive for at least one rule of every sample, got zeros in sample {at[0]}."
         )
 
 
@@ -142,27 +143,22 @@ def check_assigned_values(name: str, value: Any, like: Tensor) -> Tensor:
         value = value.expand(like.shape)
     except RuntimeError:
         raise ValueError(f"{name} must have shape {tuple(like.shape)}, got {tuple(value.shape)}.") from None
-    bad = ~torch.isfinite(value)
-    if bad.any():
-        at = _first(bad)
-        raise ValueError(f"{name} must be finite, got {value[at].item()} at index {at}.")
+    _check_finite_values(name, value)
     return value
 
 
 def check_range_values(name: str, value: Tensor, minimum: float, maximum: float) -> None:
     """Require ``minimum <= value <= maximum`` everywhere. Reads values."""
-    bad = ~((value >= minimum) & (value <= maximum))
-    if bad.any():
-        at = _first(bad)
+    at = _first(~((value >= minimum) & (value <= maximum)))
+    if at is not None:
         raise ValueError(f"{name} must be between {minimum:g} and {maximum:g}, got {value[at].item():g} at index {at}.")
 
 
 def check_magnitude_values(name: str, value: Tensor) -> None:
     """Require numbers whose squares are finite in their dtype with room to spare. Reads values."""
     largest = 1e15 if value.dtype == torch.float32 else 1e150
-    bad = ~(value.abs() <= largest)
-    if bad.any():
-        at = _first(bad)
+    at = _first(~(value.abs() <= largest))
+    if at is not None:
         raise ValueError(
             f"{name} must be within ±{largest:g} in {value.dtype}, got {value[at].item():g} at index {at}; scale the data."
         )
@@ -170,17 +166,15 @@ def check_magnitude_values(name: str, value: Tensor) -> None:
 
 def check_equal_values(name: str, value: Tensor, expected: float, where: str) -> None:
     """Require ``value == expected`` everywhere, because of ``where``. Reads values."""
-    bad = value != expected
-    if bad.any():
-        at = _first(bad)
+    at = _first(value != expected)
+    if at is not None:
         raise ValueError(f"{name} must be {expected:g} {where}, got {value[at].item():g} at index {at}.")
 
 
 def check_order_values(lower_name: str, lower: Tensor, upper_name: str, upper: Tensor) -> None:
     """Require ``lower <= upper`` everywhere. Reads values."""
-    bad = ~(lower <= upper)
-    if bad.any():
-        at = _first(bad)
+    at = _first(~(lower <= upper))
+    if at is not None:
         raise ValueError(
             f"{lower_name} must not exceed {upper_name}, got {lower[at].item():g} > {upper[at].item():g} at index {at}."
         )

@@ -11,8 +11,8 @@ from deepfls.cli import options as o
 from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, counted, finite_values, shown, started_processes
 
 if TYPE_CHECKING:
+    from deepfls._checks.samples import Array
     from deepfls.cli.opening import Model
-    from deepfls.data.layout import Array
     from deepfls.training.distributed import Group
 
 # Measures by target.

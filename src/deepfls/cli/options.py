@@ -70,9 +70,9 @@ def option_of(name: str) -> str:
 def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
-        from deepfls.data.tables import nearest
+        from deepfls._checks.values import did_you_mean
 
-        hint = nearest(value, choices)
+        hint = did_you_mean(value, choices)
         raise UsageError(f"{option} must be one of {', '.join(map(repr, choices))}, got {value!r}.{hint}")
     return value
 
@@ -268,7 +268,8 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Take the options of a TOML file as defaults: those at its top, then those of the table named after the command."""
     if path is None:
         return None
-    from deepfls.data.tables import nearest, quoted
+    from deepfls._checks.values import did_you_mean
+    from deepfls.data.tables import quoted
 
     label, content = quoted(path), _parse_toml(Path(path))
     known = {parameter.name: parameter for parameter in ctx.command.params if parameter.name not in _NOT_IN_FILE}
@@ -283,7 +284,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
             if name not in known and renamed in known:
                 raise UsageError(f"{label} has the key {quoted(key)}, which is now called {quoted(renamed)}.")
             if name not in known:
-                hint = nearest(key, [str(name) for name in known])
+                hint = did_you_mean(key, [str(name) for name in known])
                 raise UsageError(f"{label} has the key {quoted(key)}, which {ctx.info_name} does not take.{hint}")
             if name in keys:
                 raise UsageError(f"{label} gives {quoted(keys[name])} twice, once as {quoted(key)}.")

@@ -18,8 +18,9 @@ from deepfls.cli.import_model import check_start, features_of_start, started_fro
 from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
+    from deepfls._checks.samples import Array
     from deepfls.cli.opening import Model
-    from deepfls.data.layout import Array, Layout
+    from deepfls.data.layout import Layout
     from deepfls.data.sources import ParquetSource
     from deepfls.data.tables import DataTable
     from deepfls.estimators import FLSClassifier, FLSRegressor
@@ -289,7 +290,8 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
 
 def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: bool) -> dict[str, Any]:
     """Arguments of the estimator; the groups of a text column are those of the inputs of its categories."""
-    from deepfls.data.tables import TableError, nearest, quoted
+    from deepfls._checks.values import did_you_mean
+    from deepfls.data.tables import TableError, quoted
 
     for name in arguments:
         if classes and name not in o.settings_of("ClassifierSettings"):
@@ -297,7 +299,7 @@ def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: boo
     columns = []
     for column in arguments.get("group_calibration", ()):
         if column not in layout.features:
-            hint = nearest(column, layout.features)
+            hint = did_you_mean(column, layout.features)
             raise TableError(f"Column {quoted(column)} must be an input of the model to group by.{hint}")
         columns += [f"{column}={value}" for value in layout.categories.get(column, ())] or [column]
     return {**arguments, **({"group_calibration": columns} if columns else {})}

@@ -12,9 +12,8 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from deepfls._checks.samples import Array
 from deepfls.data.scaling import Scaling
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Largest number of rows among which equal ones are merged: sorting a larger table costs too much time.
 MERGED_ROWS = 20_000

@@ -5,15 +5,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import secrets
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pyarrow as pa
+from deepfls._files import replaced_file
 
 # The largest file of a named set has 4 MB.
 MAX_BYTES = 32 << 20
@@ -46,23 +43,9 @@ def search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def checked_download(url: str, sha256: str) -> tuple[bytes, str]:
-    """Download a file into the cache and compare its checksum.
+    """Download a file into the cache: its content, and its path, or its address where the cache is not writable.
 
-    Parameters
-    ----------
-    url : str
-    sha256 : str
-        The expected SHA-256 in hexadecimal digits.
-
-    Returns
-    -------
-    bytes, str
-        The content, and the path of the file in the cache; the address where the cache is not writable.
-
-    Raises
-    ------
-    OSError
-        The download failed, or the checksum or the size is wrong. No file is kept.
+    OSError where the download failed, or where the checksum (hexadecimal digits) or the size is wrong; no file is kept.
     """
     import pooch
 
@@ -108,20 +91,8 @@ def _fetch(url: str, file: str, _: object) -> None:
 def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = False) -> Path:
     """The Parquet copy of a CSV file in the cache, made if there is none of this version of the file.
 
-    Numbers become float64, so that a column that begins with integers can continue with fractions.
-
-    Parameters
-    ----------
-    path : Path
-        The CSV file.
-    text_columns : collection of str
-        Columns to read as text even if they look like numbers.
-    bar : bool
-        Whether to show the progress.
-
-    Returns
-    -------
-    Path
+    Numbers become float64, so that a column that begins with integers can continue with fractions. ``text_columns`` are
+    read as text even if they look like numbers. ``bar`` shows the progress.
     """
     from filelock import FileLock
 
@@ -140,58 +111,30 @@ def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = 
 def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bool) -> None:
     import pyarrow as pa
     from pyarrow import csv, parquet
-
-    from deepfls.data.tables import TableError, csv_delimiter, file_errors, quoted
-
-    label = quoted(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
-    try:
-        with file_errors(label, "converted to Parquet"):
-            reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
-            parsing = csv.ParseOptions(delimiter=csv_delimiter(path, label), newlines_in_values=True)
-            # The types are those of the first block.
-            with csv.open_csv(path, reading, parsing) as first:
-                types = {field.name: pa.float64() if _may_be_number(field.type) else field.type for field in first.schema}
-                types |= {name: pa.string() for name in text_columns if name in types}
-            if len(types) < len(first.schema):
-                raise TableError(f"{label} must have distinct column names.")
-            with (
-                csv.open_csv(path, reading, parsing, csv.ConvertOptions(column_types=types)) as blocks,
-                parquet.ParquetWriter(temporary, blocks.schema) as writer,
-                _progress(path, bar) as advance,
-            ):
-                for block in blocks:
-                    writer.write_table(pa.Table.from_batches([block]), row_group_size=_GROUP_ROWS)
-                    advance(block.num_rows)
-            temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _may_be_number(column_type: pa.DataType) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_integer(column_type) or types.is_floating(column_type) or types.is_null(column_type))
-
-
-@contextlib.contextmanager
-def _progress(path: Path, bar: bool) -> Iterator[Callable[[int], None]]:
-    """A function that takes the number of rows just converted; with ``bar`` it shows their sum."""
-    if not bar:
-        yield lambda n_rows: None
-        return
     from rich.console import Console
     from rich.markup import escape
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from deepfls.data.tables import quoted
+    from deepfls.data.tables import TableError, csv_delimiter, file_errors, kind_of, quoted
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TextColumn("{task.completed:,} rows"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(f"converting {escape(quoted(path.name))} to Parquet", total=None)
-        yield lambda n_rows: progress.advance(task, n_rows)
+    label = quoted(path)
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
+    with file_errors(label, "converted to Parquet"), replaced_file(target) as temporary:
+        reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+        parsing = csv.ParseOptions(delimiter=csv_delimiter(path, label), newlines_in_values=True)
+        # The types are those of the first block.
+        with csv.open_csv(path, reading, parsing) as first:
+            types = {field.name: field.type for field in first.schema}
+            types |= {name: pa.float64() for name, kind in types.items() if kind_of(kind) in ("number", "empty")}
+            types |= {name: pa.string() for name in text_columns if name in types}
+        if len(types) < len(first.schema):
+            raise TableError(f"{label} must have distinct column names.")
+        with (
+            csv.open_csv(path, reading, parsing, csv.ConvertOptions(column_types=types)) as blocks,
+            parquet.ParquetWriter(temporary, blocks.schema) as writer,
+            Progress(*shown, console=Console(stderr=True), disable=not bar) as progress,
+        ):
+            task = progress.add_task(f"converting {escape(quoted(path.name))} to Parquet", total=None)
+            for block in blocks:
+                writer.write_table(pa.Table.from_batches([block]), row_group_size=_GROUP_ROWS)
+                progress.advance(task, block.num_rows)

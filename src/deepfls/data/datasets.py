@@ -16,11 +16,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_count, check_option
+from deepfls._checks.samples import Array
+from deepfls._checks.values import check_count, check_option
 from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
 from deepfls.data.turbidity import (
     FEATURE_NAMES,
@@ -31,8 +31,6 @@ from deepfls.data.turbidity import (
     turbidity_files,
     turbidity_map,
 )
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 __all__ = ["DATASETS", "Block", "Dataset", "DatasetInfo", "load_dataset", "turbidity_blocks", "turbidity_map"]
 

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, nearest, quoted
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
+from deepfls._checks.values import did_you_mean
+from deepfls.data.tables import KINDS, DataTable, TableError, is_number, kind_of, listed, quoted
 
 # A column of more distinct values holds names or identifiers, not categories.
 MAX_CATEGORIES = 1_000
@@ -22,24 +22,13 @@ _MANY_NUMBERS, _NEARLY_ALL = 20, 0.9
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table's columns become the inputs and targets of a model.
+    """How a table's columns become the inputs and targets of a model."""
 
-    Attributes
-    ----------
-    features : tuple of str
-        Columns that the model reads, in its order.
-    categories : mapping
-        The categories of each one-hot encoded feature; every other feature is a number.
-    targets : tuple of str
-        Columns that the model predicts; empty if they are unknown.
-    target_kind : {"number", "text", "boolean"}
-        What the targets hold.
-    """
-
-    features: tuple[str, ...]
+    features: tuple[str, ...]  # columns that the model reads, in its order
+    # The categories of each one-hot encoded feature; every other feature is a number.
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    targets: tuple[str, ...] = ()
-    target_kind: str = "number"
+    targets: tuple[str, ...] = ()  # columns that the model predicts; empty if they are unknown
+    target_kind: str = "number"  # what the targets hold: "number", "text" or "boolean"
 
     @property
     def text_columns(self) -> tuple[str, ...]:
@@ -95,22 +84,8 @@ def learn_layout(
 ) -> Layout:
     """The columns of a model and the categories of its text columns.
 
-    Parameters
-    ----------
-    data : DataTable
-    targets : sequence of str
-    features : sequence of str, optional
-        All columns by default, except targets, weights and columns to drop.
-    drop : sequence of str
-        Columns to leave out.
-    weight : str, optional
-        Column of sample weights, which is not a feature.
-    one_hot : bool
-        Whether text columns become one input per category; otherwise they are an error.
-
-    Returns
-    -------
-    Layout
+    Features are by default all columns except targets, the column of sample weights and columns to drop. With ``one_hot``
+    a text column becomes one input per category; without it such a feature is an error.
     """
     data.require(targets, why=" to be the target")
     data.require(features or ())
@@ -190,10 +165,7 @@ def texts(data: DataTable, name: str) -> pa.ChunkedArray:
     if kind in ("bytes", "nested"):
         raise TableError(f"Column {quoted(name)} of {data.label} must hold text, got {KINDS[kind]}.")
     column = column.cast(pa.string())
-    absent = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True)
-    row = _first_row(absent)
-    if row >= 0:
-        refuse_missing(data, name, "text", "a missing value", row, int(pc.sum(absent).as_py()))
+    require_rows(data, name, "text", pc.fill_null(pc.equal(pc.utf8_trim_whitespace(column), ""), True))
     return column
 
 
@@ -202,21 +174,21 @@ def numbers(data: DataTable, name: str) -> Array:
     column = data.column(name)
     if kind_of(column.type) not in ("number", "boolean"):
         _refuse(data, [name], "")
-    absent = pc.is_null(column, nan_is_null=pa.types.is_floating(column.type))
-    row = _first_row(absent)
-    if row >= 0:
-        refuse_missing(data, name, "a number", "a missing value", row, int(pc.sum(absent).as_py()))
+    require_rows(data, name, "a number", pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)))
     # safe=False: integers above 2^53 are rounded, as in any float64 table.
     values = np.asarray(column.cast(pa.float64(), safe=False).to_numpy())
-    wrong = ~np.isfinite(values)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        refuse_missing(data, name, "a finite number", str(values[row]), row, int(wrong.sum()))
+    require_rows(data, name, "a finite number", ~np.isfinite(values), values)
     return values
 
 
-def refuse_missing(data: DataTable, name: str, rule: str, got: str, row: int, count: int) -> None:
-    """Raise an error for a row of a column that cannot be used."""
+def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Array | None = None) -> None:
+    """Raise an error if rows of a column are ``wrong`` (rows,): missing values, or those of ``values``."""
+    wrong = np.asarray(wrong)
+    count = int(wrong.sum())
+    if count == 0:
+        return
+    row = int(np.argmax(wrong))
+    got = "a missing value" if values is None else f"{values[row]:g}"
     more = f" ({count:,} such rows)" if count > 1 else ""
     raise TableError(
         f"Column {quoted(name)} of {data.label} must have {rule} in every row, got {got} in {data.place(row)}{more}."
@@ -234,12 +206,12 @@ def inputs(data: DataTable, layout: Layout) -> pa.Table:
         known = layout.categories[name]
         column = texts(data, name)
         codes = pc.index_in(column, pa.array(known, pa.string()))
-        row = _first_row(pc.is_null(codes))
-        if row >= 0:
+        if codes.null_count:
+            row = pc.index(pc.is_null(codes), pa.scalar(True)).as_py()
             value = str(column[row].as_py())
             raise TableError(
                 f"Column {quoted(name)} of {data.label} must hold one of the categories {listed(known)} the model was "
-                f"trained on, got {quoted(value)} in {data.place(row)}.{nearest(value, known)}"
+                f"trained on, got {quoted(value)} in {data.place(row)}.{did_you_mean(value, known)}"
             )
         positions = np.asarray(codes.to_numpy())
         columns += [(positions == place).astype(np.float64) for place in range(len(known))]
@@ -249,12 +221,7 @@ def inputs(data: DataTable, layout: Layout) -> pa.Table:
 def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
     """The targets: (rows,) for one, (rows, targets) for several; text for classes that are not numbers.
 
-    Parameters
-    ----------
-    data : DataTable
-    layout : Layout
-    classes : bool
-        Whether integers are names of classes and keep their type.
+    With ``classes`` integers are names of classes and keep their type.
     """
     data.require(layout.targets, why=" to be the target")
     if layout.target_kind == "number":
@@ -263,11 +230,6 @@ def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
             columns = [column.astype(np.int64) for column in columns]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
     return np.asarray(texts(data, layout.targets[0]).to_pylist(), dtype=str)
-
-
-def _first_row(mask: pa.ChunkedArray) -> int:
-    """Index of the first true element, -1 if all are false."""
-    return int(pc.index(mask, pa.scalar(True)).as_py())
 
 
 def _first_text(column: pa.ChunkedArray) -> tuple[int, str, float]:

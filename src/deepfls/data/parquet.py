@@ -53,25 +53,9 @@ class RowGroup(NamedTuple):
 class ParquetFiles:
     """The row groups of Parquet files of the same columns.
 
-    Parameters
-    ----------
-    path : path, pattern, address, or a sequence of them
-        ``"rows/*.parquet"``, ``"s3://bucket/rows/*.parquet"``.
-    filesystem : pyarrow.fs.FileSystem, optional
-        Filesystem of paths that are no addresses; the local disk by default.
-    text_columns : collection of str
-        Columns of a CSV that are text even where they look like numbers.
-    bar : bool
-        Whether to show the progress of a conversion from CSV.
-
-    Attributes
-    ----------
-    files : tuple of str
-        Names for messages: a CSV file has its own name, not that of its copy.
-    groups : list of RowGroup
-        Row groups that have rows, in the order of the files.
-    schema : pyarrow.Schema
-        Schema of the first file.
+    ``path`` is a path, a pattern, an address such as ``"s3://bucket/rows/*.parquet"``, or a sequence of them;
+    ``filesystem`` (of pyarrow) is that of paths that are no addresses, the local disk by default. ``text_columns`` of a CSV
+    are text even where they look like numbers. ``bar`` shows the progress of a conversion from CSV.
     """
 
     def __init__(self, path: Any, *, filesystem: Any = None, text_columns: Collection[str] = (), bar: bool = False) -> None:
@@ -81,14 +65,14 @@ class ParquetFiles:
         self.label = listed(paths)
         places = [place for one in paths for place in _found(one, filesystem)]
         self._systems = [place[0] for place in places]
-        self.files = tuple(place[1] for place in places)
+        self.files = tuple(place[1] for place in places)  # for messages: a CSV file has its own name, not that of its copy
         self._places = [
             str(parquet_copy(Path(file), text_columns=text_columns, bar=bar))
             if system is None and file.lower().endswith(CSV_ENDINGS)
             else file
             for system, file in places
         ]
-        self.groups: list[RowGroup] = []
+        self.groups: list[RowGroup] = []  # those that have rows, in the order of the files
         self.sizes: list[int] = []
         self._other_schemas: dict[int, pa.Schema] = {}
         self._open: OrderedDict[int, Any] = OrderedDict()

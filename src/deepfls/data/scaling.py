@@ -6,11 +6,9 @@ depend on how the rows are divided into chunks. Sums are float64 for data of any
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
 
 # A column whose spread is below this share of its magnitude is constant, up to the rounding of its stored values.
 _CONSTANT = 1e-12

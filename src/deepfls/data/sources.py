@@ -11,24 +11,23 @@ import contextlib
 import copy
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls._checks import LARGEST, check_count, check_option
+from deepfls._checks.samples import LARGEST, Array
+from deepfls._checks.values import check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
-from deepfls.data.layout import learn_layout, numbers, refuse_missing, targets
+from deepfls.data.layout import learn_layout, numbers, require_rows, targets
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
-from deepfls.data.tables import DataTable, TableError, kind_of, quoted
+from deepfls.data.tables import DataTable, TableError, quoted
 
-__all__ = ["ParquetSource", "SourceRows", "missing_rows", "read_ahead", "uniform", "without_missing"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 _Read = TypeVar("_Read")
 
 NULLS = ("error", "drop")
@@ -38,15 +37,6 @@ _BUFFER_NUMBERS, _BUFFER_ROWS = 2**25, 2**20
 _MEASURED_ROWS = 16_384
 # Summaries on their way between processes.
 _MESSAGE = ArrayFormat("deepfls-summary", 1, "summary", ValueError)
-
-
-@dataclass(frozen=True)
-class _Share:
-    """The rows whose draw lies in [low, high)."""
-
-    seed: int
-    low: float
-    high: float
 
 
 class ParquetSource:
@@ -108,13 +98,14 @@ class ParquetSource:
         self.weight = weight
         chosen = [target] if isinstance(target, str) else list(target)
         first = self.files.table(0, self.files.names)
-        known = DataTable(first.table, self.files.label, first.files, first.sizes)
+        known = replace(first, label=self.files.label)
         self.layout = learn_layout(known, chosen, features=features, drop=drop, weight=weight)
         self.files.check_alike(self._columns)
         if buffer_rows == "auto":
             buffer_rows = min(_BUFFER_ROWS, _BUFFER_NUMBERS // len(self._columns) + 1)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
-        self._shares: tuple[_Share, ...] = ()
+        # Seed, low and high of each part: it holds the rows whose draw lies in [low, high).
+        self._shares: tuple[tuple[int, float, float], ...] = ()
 
     @property
     def _columns(self) -> list[str]:
@@ -152,7 +143,7 @@ class ParquetSource:
         ``source.part(0, 0.0, 0.2)`` and ``source.part(0, 0.2, 1.0)`` are about a fifth of the rows, and all others.
         """
         other = copy.copy(self)
-        other._shares = (*self._shares, _Share(seed, low, high))
+        other._shares = (*self._shares, (seed, low, high))
         return other
 
     def read(self, number: int, *, classes: bool = False) -> SourceRows:
@@ -175,10 +166,7 @@ class ParquetSource:
         used = self._chosen(rows)
         if self.weight is not None:
             weight = columns[-1]
-            wrong = weight < 0
-            if wrong.any():
-                row, count = int(np.argmax(wrong)), int(wrong.sum())
-                refuse_missing(data, self.weight, "a weight of at least 0", f"{weight[row]:g}", row, count)
+            require_rows(data, self.weight, "a weight of at least 0", weight < 0, weight)
             used &= weight > 0
         if not used.all():
             columns, rows = columns[:, used], rows[used]
@@ -188,9 +176,9 @@ class ParquetSource:
     def _chosen(self, rows: Array) -> Array:
         """Which rows belong to this part, (rows,)."""
         chosen = np.ones(len(rows), dtype=bool)
-        for share in self._shares:
-            draw = uniform(share.seed, rows)
-            chosen &= (draw >= share.low) & (draw < share.high)
+        for seed, low, high in self._shares:
+            draw = uniform(seed, rows)
+            chosen &= (draw >= low) & (draw < high)
         return chosen
 
     def all_rows(self, numbers: Sequence[int], *, classes: bool = False) -> Iterator[tuple[int, SourceRows]]:
@@ -206,7 +194,7 @@ class ParquetSource:
             "weight": self.weight,
             "nulls": self.nulls,
             "buffer_rows": self.buffer_rows,
-            "parts": [[share.seed, share.low, share.high] for share in self._shares],
+            "parts": [list(share) for share in self._shares],
         }
 
     def prepared(
@@ -301,12 +289,10 @@ class ParquetSource:
 def read_ahead(read: Callable[[int], _Read], numbers: Sequence[int]) -> Generator[_Read, None, None]:
     """What a function reads for each number in turn, the next one in the background."""
     with ThreadPoolExecutor(1) as pool:
-        ahead = pool.submit(read, numbers[0]) if len(numbers) else None
+        ahead = [pool.submit(read, number) for number in numbers[:1]]
         for place in range(len(numbers)):
-            assert ahead is not None
-            found = ahead.result()
-            if place + 1 < len(numbers):
-                ahead = pool.submit(read, numbers[place + 1])
+            found = ahead.pop().result()
+            ahead += [pool.submit(read, number) for number in numbers[place + 1 : place + 2]]
             yield found
 
 
@@ -315,18 +301,15 @@ def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
     found = np.zeros(data.n_rows, dtype=bool)
     for name in columns:
         column = data.column(name)
-        if column.null_count or kind_of(column.type) == "number":
-            floating = "float" in str(column.type) or str(column.type) == "double"
-            found |= np.asarray(pc.is_null(column, nan_is_null=floating).to_numpy())
+        if column.null_count or pa.types.is_floating(column.type):
+            found |= np.asarray(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy())
     return found
 
 
 def without_missing(data: DataTable, missing: Array) -> DataTable:
     """The table without the rows of :func:`missing_rows`."""
-    if not missing.any():
-        return data
-    table = data.table.filter(~missing)
-    return DataTable(table, data.label, data.files, (table.num_rows,))
+    table = data.table.filter(~missing) if missing.any() else data.table
+    return replace(data, table=table, sizes=(table.num_rows,))
 
 
 def _number_columns(data: DataTable, names: Sequence[str]) -> Array:

@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.samples import Array
 from deepfls.data.scaling import Standardizer
 from deepfls.data.tables import TableError
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Rows, and numbers, of the sample that gives the starting point. K-means uses 5,000 of these rows. The normal equations of
 # all rows would take longer than several epochs of training and hardly improve the start (RESULTS.md, Scale: start).
@@ -82,7 +81,7 @@ class Reservoir:
     >>> rows = np.arange(6.0).reshape(6, 1)
     >>> keys = np.array([0.3, 0.1, 0.9, 0.2, 0.8, 0.7])
     >>> whole = Reservoir(2, 1).update(keys, rows)
-    >>> parts = Reservoir(2, 1).update(keys[:4], rows[:4]).merge(Reservoir(2, 1).update(keys[4:], rows[4:]))
+    >>> parts = Reservoir(2, 1).update(keys[4:], rows[4:]).update(keys[:4], rows[:4])
     >>> whole.rows.ravel().tolist(), parts.rows.ravel().tolist()
     ([1.0, 3.0], [1.0, 3.0])
     """
@@ -101,9 +100,6 @@ class Reservoir:
             if sum(len(k) for k, _ in self._pending) >= max(self.size // 4, 1):
                 self._settle()
         return self
-
-    def merge(self, other: Reservoir) -> Reservoir:
-        return self.update(other.keys, other.rows)
 
     def trim(self, others: Array) -> Reservoir:
         """Leave out the rows that are not in the joint sample with reservoirs of the given keys."""
@@ -225,45 +221,31 @@ class Summary:
     def n_rows(self) -> int:
         return int(self.counts.sum())
 
-    def held_out_rows(self) -> Array:
-        """The rows held out, in the order of the table."""
-        return self._ordered()[:, 1:]
-
     def split_held_out(self, seed: int, share: float) -> tuple[Array, Array]:
         """The rows held out whose draw is below a share, and the others, each in the order of the table."""
-        rows = self._ordered()
+        rows = np.concatenate([np.zeros((0, 1 + self.sample.rows.shape[1])), *self.held_out])
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
         low = uniform(seed + 1, rows[:, 0].astype(np.int64)) < share
         return rows[low, 1:], rows[~low, 1:]
 
-    def _ordered(self) -> Array:
-        rows = np.concatenate([np.zeros((0, 1 + self.sample.rows.shape[1])), *self.held_out])
-        return rows[np.argsort(rows[:, 0], kind="stable")]
-
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The summary as plain values and arrays, for other processes."""
-        description = {"labels": self.labels, "n_dropped": self.n_dropped, "count": [self.x.count, self.y.count]}
-        arrays = {
-            "counts": self.counts,
-            "x_mean": self.x.mean,
-            "x_squares": self.x.squares,
-            "y_mean": self.y.mean,
-            "y_squares": self.y.squares,
-            "lowest": self.lowest,
-            "highest": self.highest,
-            "keys": self.sample.keys,
-            "sample": self.sample.rows,
-        }
+        arrays = {name: getattr(self, name) for name in ("counts", "lowest", "highest")}
+        for name, part in (("x", self.x), ("y", self.y)):
+            arrays |= {f"{name}.{key}": np.asarray(value) for key, value in vars(part).items()}
+        arrays |= {"keys": self.sample.keys, "sample": self.sample.rows}
         if self.held_out:
             arrays["held_out"] = np.concatenate(self.held_out)
-        return description, arrays
+        return {"labels": self.labels, "n_dropped": self.n_dropped}, arrays
 
     def merge_state(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Add the :meth:`state` of another process."""
         other = Summary.empty(len(self.counts), len(self.lowest), len(self.y.mean), weighted=self.weighted)
         other.labels, other.n_dropped = description["labels"], description["n_dropped"]
         other.counts, other.lowest, other.highest = arrays["counts"], arrays["lowest"], arrays["highest"]
-        for name, part, count in (("x", other.x, description["count"][0]), ("y", other.y, description["count"][1])):
-            part.count, part.mean, part.squares = count, arrays[f"{name}_mean"], arrays[f"{name}_squares"]
+        for name, part in (("x", other.x), ("y", other.y)):
+            part.count = float(arrays[f"{name}.count"])
+            part.mean, part.squares = arrays[f"{name}.mean"], arrays[f"{name}.squares"]
         other.sample.update(arrays["keys"], arrays["sample"])
         other.held_out = [arrays["held_out"]] if "held_out" in arrays else []
         self.merge(other)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import glob
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -11,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+
+from deepfls._checks.values import did_you_mean
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -48,32 +49,14 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(map(quoted, names[:_SHOWN_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
-def nearest(name: str, options: Iterable[str]) -> str:
-    """The hint `` Did you mean 'x'?``, or an empty text; letter case and outer blanks are ignored."""
-    # `_checks` has a similar function but imports torch, which would delay the error message by seconds.
-    plain = {option.strip().casefold(): option for option in options}
-    found = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=0.6)
-    return f" Did you mean {quoted(plain[found[0]])}?" if found else ""
-
-
 @dataclass(frozen=True)
 class DataTable:
-    """Columns in memory and the files they were read from.
+    """Columns in memory and the files they were read from."""
 
-    Attributes
-    ----------
-    table : pyarrow.Table
-        Its column names are distinct and it has at least one row.
-    label : str
-        The path or pattern as given, quoted for messages.
-    files, sizes : tuple
-        The files read, and the number of rows of each.
-    """
-
-    table: pa.Table
-    label: str
+    table: pa.Table  # with distinct column names and at least one row
+    label: str  # the path or pattern as given, quoted for messages
     files: tuple[Path, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...]  # rows of each file
 
     @property
     def names(self) -> list[str]:
@@ -101,7 +84,7 @@ class DataTable:
         missing = [name for name in dict.fromkeys(names) if name not in self.names]
         if not missing:
             return
-        hint = nearest(missing[0], self.names)
+        hint = did_you_mean(missing[0], self.names)
         if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint:
@@ -110,23 +93,10 @@ class DataTable:
 
 
 def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataTable:
-    """Read a CSV or Parquet file, or all files that match a pattern, into memory.
+    """Read a CSV or Parquet file, or files of the same columns by a pattern such as ``"parts/*.parquet"``, into memory.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file, or a pattern such as ``"parts/*.parquet"`` that matches files of the same columns.
-    text_columns : collection of str
-        Columns of a CSV to read as text even if they look like numbers.
-
-    Returns
-    -------
-    DataTable
-
-    Raises
-    ------
-    TableError
-        One sentence that names the file and its fault.
+    ``text_columns`` of a CSV are read as text even if they look like numbers. A :class:`TableError` names the file and its
+    fault in one sentence.
     """
     files = find_files(path)
     label = quoted(path)
@@ -150,7 +120,7 @@ def find_files(path: str | Path) -> list[Path]:
             raise TableError(f"No file matches {quoted(path)}.")
         return found
     near = [entry.name for entry in file.parent.iterdir() if entry.is_file()] if file.parent.is_dir() else []
-    raise TableError(f"There is no file {quoted(path)}.{nearest(file.name, near)}")
+    raise TableError(f"There is no file {quoted(path)}.{did_you_mean(file.name, near)}")
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:

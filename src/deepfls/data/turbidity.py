@@ -17,14 +17,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks import check_count, check_option
+from deepfls._checks.samples import Array
+from deepfls._checks.values import check_count, check_option
 from deepfls.data.cache import search_folders
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 FILE_NAMES = ("LinkeTurbidities.h5", "Altitude.h5")
 FEATURE_NAMES = ("cos_lat_cos_lon", "cos_lat_sin_lon", "sin_lat", "sin_month", "cos_month", "altitude")
-MISSING_ALTITUDE = ("skip", "zero")
 N_LATITUDES, N_LONGITUDES, N_MONTHS = 2160, 4320, 12
 NO_ALTITUDE = 255
 # Map rows in one compressed chunk of the file: a read of fewer rows would unpack the same bytes several times.
@@ -73,21 +71,24 @@ def sample_pairs(files: TurbidityFiles, n_rows: int, random: np.random.Generator
     The number of pairs in each slab of the map is drawn first, then the pairs. The sample has the distribution of one drawn
     from all 112 million pairs at once, and needs the memory of one slab.
     """
-    altitude = _read_altitude(files.altitude)
-    starts = range(0, N_LATITUDES, SLAB)
-    n_pairs = np.array([N_MONTHS * altitude[start : start + SLAB].size for start in starts])
+    n_pairs = np.full(N_LATITUDES // SLAB, SLAB * N_LONGITUDES * N_MONTHS)
     check_count("n_rows of 'turbidity'", n_rows, maximum=int(n_pairs.sum()))
     shares = random.multivariate_hypergeometric(n_pairs, n_rows, method="marginals")
     places = np.split(random.permutation(n_rows), np.cumsum(shares)[:-1])
     x, y = np.empty((n_rows, len(FEATURE_NAMES))), np.empty((n_rows, 1))
-    with _open_map(files.turbidity, "LinkeTurbidity", (N_LATITUDES, N_LONGITUDES, N_MONTHS)) as turbidity:
-        for start, pairs, place in zip(starts, n_pairs, places, strict=True):
-            if len(place) == 0:
-                continue
-            cell, month = np.divmod(random.choice(pairs, len(place), replace=False), N_MONTHS)
-            slab = slice(start, start + SLAB)
-            x[place], y[place] = _rows_at(start, altitude[slab], turbidity[slab], cell, month)
+    for slab, pairs, place in zip(_slabs(files), n_pairs, places, strict=True):
+        cell, month = np.divmod(random.choice(pairs, len(place), replace=False), N_MONTHS)
+        x[place], y[place] = _rows_at(*slab, cell, month)
     return Block(x, y)
+
+
+def _slabs(files: TurbidityFiles) -> Iterator[tuple[int, Array, Array]]:
+    """First row of the map, altitudes (latitude, longitude) and turbidities of each slab, from north to south."""
+    with _open_map(files.altitude, "Altitude", (N_LATITUDES, N_LONGITUDES)) as file:
+        altitude = np.asarray(file[()])
+    with _open_map(files.turbidity, "LinkeTurbidity", (*altitude.shape, N_MONTHS)) as turbidity:
+        for start in range(0, N_LATITUDES, SLAB):
+            yield start, altitude[start : start + SLAB], turbidity[start : start + SLAB]
 
 
 def turbidity_map(month: int, *, step: int = 6, data_dir: str | os.PathLike[str] | None = None) -> tuple[Block, int]:
@@ -109,15 +110,11 @@ def turbidity_map(month: int, *, step: int = 6, data_dir: str | os.PathLike[str]
     """
     check_count("month", month, minimum=0, maximum=N_MONTHS - 1)
     check_count("step", step, maximum=SLAB)
-    files = turbidity_files(data_dir)
-    altitude = _read_altitude(files.altitude)
     columns = np.arange(0, N_LONGITUDES, step)
     blocks = []
-    with _open_map(files.turbidity, "LinkeTurbidity", (N_LATITUDES, N_LONGITUDES, N_MONTHS)) as turbidity:
-        for start in range(0, N_LATITUDES, SLAB):
-            cells = (np.arange(-start % step, SLAB, step)[:, None] * N_LONGITUDES + columns).ravel()
-            slab = slice(start, start + SLAB)
-            blocks.append(_rows_at(start, altitude[slab], turbidity[slab], cells, np.full(len(cells), month)))
+    for slab in _slabs(turbidity_files(data_dir)):
+        cells = (np.arange(-slab[0] % step, SLAB, step)[:, None] * N_LONGITUDES + columns).ravel()
+        blocks.append(_rows_at(*slab, cells, np.full(len(cells), month)))
     return Block(*(np.concatenate(part) for part in zip(*blocks, strict=True))), len(columns)
 
 
@@ -142,24 +139,19 @@ def turbidity_blocks(
         ``x`` (rows, 6) and ``y`` (rows, 1), float64, from north to south, west to east and January to December.
     """
     check_count("map_rows", map_rows, maximum=SLAB)
-    check_option("missing_altitude", missing_altitude, MISSING_ALTITUDE)
+    check_option("missing_altitude", missing_altitude, ("skip", "zero"))
     return _blocks(turbidity_files(data_dir), int(map_rows), missing_altitude)
 
 
 def _blocks(files: TurbidityFiles, map_rows: int, missing_altitude: str) -> Iterator[Block]:
-    altitude = _read_altitude(files.altitude)
-    with _open_map(files.turbidity, "LinkeTurbidity", (N_LATITUDES, N_LONGITUDES, N_MONTHS)) as turbidity:
-        for start in range(0, N_LATITUDES, SLAB):
-            slab = turbidity[start : start + SLAB]
-            for first in range(0, SLAB, map_rows):
-                here = slice(start + first, start + min(first + map_rows, SLAB))
-                known = altitude[here] != NO_ALTITUDE
-                cells = np.flatnonzero(known) if missing_altitude == "skip" else np.arange(known.size)
-                if len(cells):
-                    months = np.tile(np.arange(N_MONTHS), len(cells))
-                    yield _rows_at(
-                        start + first, altitude[here], slab[first : first + map_rows], np.repeat(cells, N_MONTHS), months
-                    )
+    for start, altitude, turbidity in _slabs(files):
+        for first in range(0, SLAB, map_rows):
+            here = slice(first, first + map_rows)
+            known = altitude[here] != NO_ALTITUDE
+            cells = np.flatnonzero(known) if missing_altitude == "skip" else np.arange(known.size)
+            if len(cells):
+                months = np.tile(np.arange(N_MONTHS), len(cells))
+                yield _rows_at(start + first, altitude[here], turbidity[here], np.repeat(cells, N_MONTHS), months)
 
 
 def _rows_at(first_row: int, altitude: Array, turbidity: Array, cells: Array, months: Array) -> Block:
@@ -179,11 +171,6 @@ def _rows_at(first_row: int, altitude: Array, turbidity: Array, cells: Array, mo
     x[:, 4] = np.cos(angle)
     x[:, 5] = metres
     return Block(x, turbidity[row, column, months][:, None] / 20.0)
-
-
-def _read_altitude(path: Path) -> Array:
-    with _open_map(path, "Altitude", (N_LATITUDES, N_LONGITUDES)) as altitude:
-        return np.asarray(altitude[()])
 
 
 @contextlib.contextmanager

@@ -10,11 +10,10 @@ groups, so all processes compute the same number of steps before the first row i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
 
 # Share of the rows of a window below which sorting them is faster than counting through the window.
 _FEW = 0.015
@@ -43,12 +42,9 @@ class Window:
         return owner
 
     def places(self, groups: Array | None = None) -> Array:
-        """Place in the window of each row of these row groups, one group after the other, (rows,).
+        """Place in the window of each row of some row groups, one group after the other, (rows,).
 
-        Parameters
-        ----------
-        groups : ndarray of bool, shape (row groups,)
-            The row groups, by default all. The work is in proportion to their rows, not to the rows of the window.
+        ``groups`` (row groups,) is true for these, by default for all. The work is in proportion to their rows.
         """
         from deepfls.kernels import mixing  # here: Numba is slow to import
 
@@ -88,17 +84,9 @@ def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
 
 
 def plan_epoch(seed: int, counts: Array, buffer_rows: int, min_groups: int) -> list[Window]:
-    """The windows of an epoch.
+    """The windows of an epoch over row groups of ``counts`` (row groups,) rows; empty groups are left out.
 
-    Parameters
-    ----------
-    seed : int
-    counts : ndarray of int, shape (row groups,)
-        Rows of each row group; empty groups are left out.
-    buffer_rows : int
-        Least number of rows of a window.
-    min_groups : int
-        Least number of row groups of a window. A short last window joins the one before it.
+    A window has at least ``buffer_rows`` rows and ``min_groups`` row groups. A short last window joins the one before it.
     """
     groups = np.flatnonzero(counts)
     order = groups[np.random.default_rng(seed).permutation(len(groups))]

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks import check_finite_table, name_text_columns
+from deepfls._checks.samples import Array, check_finite_table, name_text_columns
 from deepfls.data.arrays import Source
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
@@ -27,7 +27,6 @@ from deepfls.estimators.settings import (
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
 
-Array = np.ndarray[Any, np.dtype[Any]]
 CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
 
 

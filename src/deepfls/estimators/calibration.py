@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_coverage, largest_coverage
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.samples import Array
+from deepfls._checks.values import check_coverage
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
 # rows, because residuals of training rows predict the difficulty of new rows only in part.
@@ -30,21 +29,9 @@ _RESIDUAL_FLOOR = 0.05
 def conformal_quantile(scores: Array, coverage: float, weight: Array | None = None, *, group: str = "") -> Array:
     """The score that a new row does not exceed with a probability of ``coverage`` or more.
 
-    It is the ``ceil((n + 1) coverage)``-th smallest of n scores. With weights it is the smallest score up to which the
-    weights add up to ``coverage`` of their sum, a new row of the mean weight included.
-
-    Parameters
-    ----------
-    scores : array, shape (rows, outputs)
-    coverage : float
-        Within (0, 1).
-    weight : array, shape (rows,), optional
-    group : str
-        Name of the rows in the error about too few of them.
-
-    Returns
-    -------
-    array, shape (outputs,)
+    It is the ``ceil((n + 1) coverage)``-th smallest of n scores, (outputs,) for scores (rows, outputs). With weights
+    (rows,) it is the smallest score up to which the weights add up to ``coverage`` of their sum, a new row of the mean
+    weight included. ``group`` names the rows in the error about too few of them.
 
     Examples
     --------
@@ -244,6 +231,11 @@ class Calibration:
             group_columns=columns,
             **arrays,
         )
+
+
+def largest_coverage(n_rows: int) -> float:
+    """The largest coverage that a number of calibration rows can give."""
+    return n_rows / (n_rows + 1)
 
 
 def rows_needed(coverage: float) -> int:

@@ -9,16 +9,15 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from deepfls._checks import check_finite_table, check_same_length, check_targets_given
+from deepfls._checks.samples import Array, check_finite_table, check_same_length, check_targets_given
 from deepfls.data.arrays import ArraySource
-from deepfls.estimators.base import Array, CheckpointsOrPath, checked_weight, is_streamed
-from deepfls.estimators.export_methods import ExportMethods
+from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import predicted_set
-from deepfls.estimators.reading_methods import ReadingMethods
+from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import CLASSIFIER_TEXT, ClassifierSettings
 
 
-class FLSClassifier(ClassifierMixin, ReadingMethods, ExportMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
+class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
     __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for two or more classes.
 
     The system has one output per class; their softmax are the probabilities.

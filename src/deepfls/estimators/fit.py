@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
+from deepfls._checks.samples import Array
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import intervals
@@ -46,8 +47,6 @@ from deepfls.training.start import initialize_system
 if TYPE_CHECKING:
     from deepfls.data.sources import ParquetSource
     from deepfls.training.stream_batches import StreamBatches
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Rows, evenly spaced, on which the shares of the rules are measured.
 _SHARE_ROWS = 8_192

@@ -11,14 +11,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_coverage, check_number, check_option
+from deepfls._checks.samples import Array
+from deepfls._checks.values import check_coverage, check_number, check_option
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.prediction import ScaledSystem, System, normalised_firing
 from deepfls.estimators.settings import RegressorSettings, Settings, check_number_or_auto
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Training rows on which reaches are measured and the local scale is fitted.
 _FITTED_ROWS = 16_384

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from deepfls._checks.samples import Array
 from deepfls._files import MODEL, ModelFileError, read_model, write_whole
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
@@ -21,8 +22,6 @@ from deepfls.estimators.fit import FitResult
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.regressor import FLSRegressor, names_of_targets
 from deepfls.estimators.settings import Settings, Structure, is_plain, plain_value, settings_by_name
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
 # Prefixes of the names of arrays.

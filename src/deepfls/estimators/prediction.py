@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._files import write_whole
+from deepfls._checks.samples import Array
+from deepfls._files import replaced_file, write_whole
 from deepfls.data.scaling import Scaling, Standardizer
 from deepfls.kernels import CompiledOutputs, compiled_outputs
 from deepfls.kernels.switch import kernels_are_off
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     Tables = Generator[DataTable, None, None]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 System = T1FLS | IT2FLS
 # Tensors (rows, ...) from a system and scaled rows (rows, features).
 RowFunction = Callable[[System, Tensor], tuple[Tensor, ...]]
@@ -256,27 +256,18 @@ def _write_part(
 
     from deepfls.data.tables import TableError, quoted
 
-    temporary = path.with_name(f".{path.name}.tmp")
     writer = None
     try:
-        with contextlib.closing(tables) as opened:
-            for data in opened:
+        with replaced_file(path) as temporary, contextlib.ExitStack() as stack:
+            for data in stack.enter_context(contextlib.closing(tables)):
                 table = predicted(data)
-                writer = writer or parquet.ParquetWriter(temporary, table.schema)
+                writer = writer or stack.enter_context(parquet.ParquetWriter(temporary, table.schema))
                 writer.write_table(table.cast(writer.schema))
                 if step is not None:
                     step(data.n_rows)
-        assert writer is not None
-        writer.close()
-        temporary.replace(path)
-    except BaseException as error:
-        if writer is not None:
-            writer.close()
-        temporary.unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are whole.") from error
-        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are whole.") from error
 
 
 class NumberScores:

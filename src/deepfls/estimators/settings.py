@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from deepfls._checks import check_count, check_number, check_option, did_you_mean
+from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.config import TrainConfig
@@ -286,29 +286,17 @@ def train_config(settings: Settings, n_rows: int) -> TrainConfig:
     """The settings of the training loop; "auto" ones follow from the number of rows, as docs/recipe.md explains."""
     for name in ("batch_size", "epochs", "learning_rate", "weight_decay", "width"):
         check_number_or_auto(name, getattr(settings, name))
-    batch_size: Any = recipe.batch_size(n_rows) if settings.batch_size == "auto" else settings.batch_size
-    epochs: Any = settings.epochs
-    if epochs == "auto":
-        epochs = recipe.epochs(n_rows, check_count("batch_size", batch_size))
-    learning_rate: Any = recipe.learning_rate(n_rows) if settings.learning_rate == "auto" else settings.learning_rate
-    weight_decay: Any = recipe.weight_decay(n_rows) if settings.weight_decay == "auto" else settings.weight_decay
-    intervals: dict[str, Any] = {}
+    names = {field.name for field in dataclasses.fields(TrainConfig)} & set(settings_by_name(settings))
+    chosen: dict[str, Any] = {name: getattr(settings, name) for name in names - {"coverage", "interval_weight"}}
+    chosen |= {name: chosen[name] or {} for name in ("loss_options", "optimizer_options")}
+    for name in ("batch_size", "learning_rate", "weight_decay"):
+        if chosen[name] == "auto":
+            chosen[name] = getattr(recipe, name)(n_rows)
+    if chosen["epochs"] == "auto":
+        chosen["epochs"] = recipe.epochs(n_rows, check_count("batch_size", chosen["batch_size"]))
     if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration in ("cqr", None):
-        intervals = {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
-    return TrainConfig(
-        loss=settings.loss,
-        loss_options=settings.loss_options or {},
-        optimizer=settings.optimizer,
-        optimizer_options=settings.optimizer_options or {},
-        learning_rate=learning_rate,
-        schedule=settings.schedule,
-        weight_decay=weight_decay,
-        gradient_clip=settings.gradient_clip,
-        epochs=epochs,
-        batch_size=batch_size,
-        patience=settings.patience,
-        **intervals,
-    )
+        chosen |= {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
+    return TrainConfig(**chosen)
 
 
 def settings_by_name(settings: Settings) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._checks import check_count, check_number, check_option
+from deepfls._checks.values import check_count, check_number, check_option
 from deepfls._files import write_whole
 from deepfls.export import fixed_point
 from deepfls.export.calibrated import CalibratedInterval
@@ -95,7 +95,7 @@ def c_header(
     calibrated: CalibratedInterval | None = None,
     rows: Any = None,
 ) -> CHeader:
-    """The header of a system; :meth:`ExportMethods.to_c` has the parameters.
+    """The header of a system; :meth:`ResultMethods.to_c` has the parameters.
 
     ``margin`` are numbers or None. ``calibrated`` is the interval, if it is not the type-reduced set.
     """

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._checks import check_option
+from deepfls._checks.values import check_option
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import rows_for
@@ -46,7 +46,7 @@ class OnnxReport(NamedTuple):
 
 
 def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
-    """Write a system as an ONNX model, completely or not at all; :meth:`ExportMethods.to_onnx` has the parameters.
+    """Write a system as an ONNX model, completely or not at all; :meth:`ResultMethods.to_onnx` has the parameters.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
     ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.

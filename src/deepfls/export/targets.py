@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from deepfls._checks import check_finite_table
+from deepfls._checks.samples import check_finite_table
 from deepfls.inspection.plain import Array, PlainSystem
 
 

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_antecedents, check_option
+from deepfls._checks.tensors import check_antecedents
+from deepfls._checks.values import check_option
 from deepfls.functional.constants import LOG_FLOORS
 
 TNORMS = ("product", "htsk")

@@ -32,7 +32,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_enumerable, check_firing_values, check_option, check_rule_tensors
+from deepfls._checks.tensors import check_enumerable, check_firing_values, check_rule_tensors
+from deepfls._checks.values import check_option
 from deepfls.functional.constants import TOLERANCE, max_sweeps
 from deepfls.functional.firing import relative_interval_firing
 from deepfls.functional.tracing import is_traced

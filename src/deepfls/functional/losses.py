@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from deepfls._checks import check_number
+from deepfls._checks.values import check_number
 
 Loss = Callable[..., Tensor]
 

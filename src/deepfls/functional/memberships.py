@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_antecedents
+from deepfls._checks.tensors import check_antecedents
 
 
 class IntervalGrades(NamedTuple):

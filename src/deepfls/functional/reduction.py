@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_mix, check_option, check_rule_tensors
+from deepfls._checks.tensors import check_mix, check_rule_tensors
+from deepfls._checks.values import check_option
 from deepfls.functional.firing import relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_consequents
+from deepfls._checks.tensors import check_consequents
 
 
 def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None) -> Tensor:

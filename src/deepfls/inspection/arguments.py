@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks import check_count, check_finite_table, check_number_targets, check_option, check_same_length
+from deepfls._checks.samples import check_finite_table, check_number_targets, check_same_length
+from deepfls._checks.values import check_count, check_option
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.plain import Array, PlainSystem
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks import check_count, check_number, check_option
+from deepfls._checks.values import check_count, check_number, check_option
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, shares_of

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from deepfls._checks import check_number
+from deepfls._checks.values import check_number
 from deepfls.estimators.base import FLSEstimator
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.arguments import rows_of, true_values

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_assigned_values, check_count, check_equal_values, check_option
+from deepfls._checks.tensors import check_assigned_values, check_equal_values
+from deepfls._checks.values import check_count, check_option
 from deepfls.functional.firing import TNORMS, IntervalFiring, interval_log_firing, log_firing
 from deepfls.nn.constraints import PARAMETERIZATIONS, ConstrainedModule, UnitInterval, ordered_pair, positive
 

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_assigned_values, check_count, check_equal_values
+from deepfls._checks.tensors import check_assigned_values, check_equal_values
+from deepfls._checks.values import check_count
 from deepfls.functional.rule_outputs import rule_outputs
 from deepfls.nn.constraints import ConstrainedModule
 

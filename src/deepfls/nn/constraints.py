@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from deepfls._checks import check_order_values, check_range_values
+from deepfls._checks.tensors import check_order_values, check_range_values
 from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA, MIN_LOG_SIGMA, MIN_LOGIT, MIN_RATIO, MIN_SIGMA
 
 

@@ -16,13 +16,13 @@ import time
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from deepfls._checks import check_interval
 from deepfls._files import digest, write_whole
 from deepfls.training.distributed import Group
 from deepfls.training.state import State
@@ -39,6 +39,26 @@ _KEPT = 2
 
 class CheckpointError(ValueError):
     """A checkpoint that cannot be written, or that this run cannot go on from."""
+
+
+class Interval(NamedTuple):
+    """Steps between two checkpoints, or seconds; the other is None."""
+
+    steps: int | None
+    seconds: float | None
+
+
+def _checked_interval(value: Any) -> Interval:
+    """Return a number of steps, or a time such as "30s" or "5min", as an interval."""
+    if not isinstance(value, bool) and isinstance(value, (Integral, str)):
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|)", str(value).strip())
+        if found and found[2] == "" and re.fullmatch(r"0*[1-9]\d*", found[1]):
+            return Interval(int(found[1]), None)
+        if found and found[2] and float(found[1]) > 0:
+            return Interval(None, float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]])
+    raise ValueError(
+        f"checkpoint_every must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got {value!r}."
+    )
 
 
 @dataclass(frozen=True)
@@ -65,11 +85,11 @@ class Checkpoints:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        check_interval("checkpoint_every", self.every)
+        _checked_interval(self.every)
 
     @property
     def interval(self) -> Any:
-        return check_interval("checkpoint_every", self.every)
+        return _checked_interval(self.every)
 
     @contextlib.contextmanager
     def opened(self, settings: Mapping[str, Any], group: Group) -> Iterator[CheckpointFolder]:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks import check_count, check_number, check_option, check_options_of
+from deepfls._checks.values import check_count, check_number, check_option, check_options_of
 from deepfls.functional.losses import LOSSES, SetLoss
 
 SCHEDULES = ("constant", "cosine", "onecycle")

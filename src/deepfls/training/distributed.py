@@ -129,6 +129,11 @@ def process_group() -> Iterator[Group]:
     if started_processes() == 1:
         yield Group()
         return
+    # This module takes the process group of the moment of its import as default arguments. Torch's optimisers import it
+    # later, by way of torch._dynamo; the group and its threads would then live until the interpreter ends, where a thread
+    # that releases a tensor aborts the process. Imported before the group is opened, it holds none.
+    from torch.distributed.nn import functional  # noqa: F401
+
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
         # torchrun keeps one store through restarts, with the addresses of processes that are gone: each try needs its own

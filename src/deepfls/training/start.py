@@ -13,7 +13,8 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_magnitude_values, check_number, check_option
+from deepfls._checks.tensors import check_magnitude_values
+from deepfls._checks.values import check_number, check_option
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.nn.systems import IT2FLS, T1FLS
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from deepfls._checks import check_batch, check_loss_values, check_type_reduced
+from deepfls._checks.tensors import check_batch, check_loss_values
 from deepfls.functional.losses import SetLoss
 from deepfls.kernels import CompiledStep, compiled_step
 from deepfls.training.batches import Batch, Rows
@@ -29,7 +29,11 @@ def step_for(system: T1FLS | IT2FLS, loss: LossFunction, flat: FlatParameters) -
 def mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, rows: Rows) -> Tensor:
     """Mean over outputs and samples, by weight where there are weights."""
     if isinstance(loss_function, SetLoss):
-        y_left, y_right, y = check_type_reduced(system).reduce(rows.x)
+        reduced = getattr(system, "reduce", None)
+        if reduced is None:
+            kind = type(system).__name__
+            raise TypeError(f"coverage must be None for a system without a type-reduced set, got a {kind}.")
+        y_left, y_right, y = reduced(rows.x)
         losses = loss_function(y_left, y_right, y, rows.target)
     else:
         y = system(rows.x)

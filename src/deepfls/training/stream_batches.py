@@ -13,7 +13,8 @@ from torch import Tensor
 
 from deepfls.data.parquet import quoted_file
 from deepfls.data.scaling import FARTHEST, Scaling
-from deepfls.data.sources import ParquetSource, SourceRows
+from deepfls.data.sources import ParquetSource
+from deepfls.data.summary import SourceRows
 from deepfls.data.tables import TableError
 from deepfls.data.windows import Window, plan_epoch, ranked
 from deepfls.training.batches import Batch, Rows

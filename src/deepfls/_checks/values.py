@@ -10,9 +10,13 @@ from typing import Any
 
 
 def did_you_mean(name: str, options: Iterable[str]) -> str:
-    """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close."""
-    matches = difflib.get_close_matches(str(name), list(options), n=1, cutoff=0.6)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close.
+
+    Letter case and outer blanks are ignored.
+    """
+    plain = {option.strip().casefold(): option for option in options}
+    matches = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=0.6)
+    return f" Did you mean {plain[matches[0]]!r}?" if matches else ""
 
 
 def check_option(name: str, value: Any, options: Sequence[str]) -> str:
@@ -66,3 +70,8 @@ def check_number(
     if not (math.isfinite(number) and number > above and number >= minimum and number < below):
         raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
     return number
+
+
+def check_coverage(coverage: Any) -> float:
+    """Return a coverage within (0, 1)."""
+    return check_number("coverage", coverage, above=0.0, below=1.0)

@@ -1,4 +1,4 @@
-"""The methods of the estimators that write files."""
+"""The methods of the estimators that come from folders above."""
 
 from __future__ import annotations
 
@@ -30,10 +30,8 @@ def test_importing_the_estimators_imports_no_export() -> None:
 
 
 def test_methods_have_the_types_of_what_they_return() -> None:
-    from deepfls.estimators.export_methods import ExportMethods
-    from deepfls.estimators.reading_methods import ReadingMethods
+    from deepfls.estimators.result_methods import ResultMethods
 
-    for cls in (ExportMethods, ReadingMethods):
-        for name, method in vars(cls).items():
-            if callable(method) and not name.startswith("_"):
-                assert method.__annotations__["return"] != "Any", name
+    for name, method in vars(ResultMethods).items():
+        if callable(method) and not name.startswith("_"):
+            assert method.__annotations__["return"] != "Any", name
