@@ -60,12 +60,8 @@ def demo(
     names = list(data.feature_names)
     output.line(f"Turbidity of the air: {len(x):,} training rows, {len(x_test):,} test rows, inputs {', '.join(names)}.")
     fitted: dict[str, Any] = {}
-    common: dict[str, Any] = {
-        "n_rules": n_rules,
-        "coverage": _COVERAGE,
-        "random_state": random_state,
-        "verbose": int(output.bars),
-    }
+    common: dict[str, Any] = {"n_rules": n_rules, "coverage": _COVERAGE, "random_state": random_state}
+    common["verbose"] = int(output.bars)
     table: list[list[str | float]] = []
     for name, model in {
         "linear": LinearRegression(),
@@ -79,15 +75,8 @@ def demo(
         if getattr(model, "stopped_by_", None) == "interrupt":
             raise KeyboardInterrupt
         speed = len(x) * getattr(model, "n_epochs_", 1) / seconds
-        row: list[str | float] = [
-            name,
-            float(len(x)),
-            seconds,
-            speed,
-            float(root_mean_squared_error(y_test, model.predict(x_test))),
-            "",
-            "",
-        ]
+        error = float(root_mean_squared_error(y_test, model.predict(x_test)))
+        row: list[str | float] = [name, float(len(x)), seconds, speed, error, "", ""]
         if isinstance(model, FLSRegressor):
             lower, upper = model.predict_interval(x_test)
             row[-2:] = [picp(y_test, lower, upper), mean_width(lower, upper)]

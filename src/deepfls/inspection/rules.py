@@ -17,6 +17,7 @@ from deepfls.inspection.plain import Array, PlainSystem, outputs_of, shares_of
 from deepfls.inspection.words import (
     clauses,
     consequent_texts,
+    finite_or_none,
     how_to_read,
     lower_firing_factor,
     markdown_name,
@@ -243,13 +244,9 @@ def content(rules: Rules) -> dict[str, Any]:
         "task": "regression" if s.classes is None else "classification",
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),
-        "dropped": None if effect is None else {name: _finite_or_none(v) for name, v in vars(effect).items()},
+        "dropped": None if effect is None else {name: finite_or_none(v) for name, v in vars(effect).items()},
         "rules": [_rule_content(rules, rule) for rule in rules.order],
     }
-
-
-def _finite_or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:

@@ -54,6 +54,11 @@ def number_text(value: float, digits: int | None) -> str:
     return f"{value:.{digits}g}"
 
 
+def finite_or_none(value: Any) -> Any:
+    """A value for JSON, which has no NaN and no infinity: None in their place."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def signed_text(value: float, digits: int | None) -> str:
     """A number with its sign, plus included."""
     return f"{'+' if value >= 0 else '-'}{number_text(abs(value), digits)}"
