@@ -65,47 +65,26 @@ def test_type_of_an_option_is_that_of_the_constructor(name: str, types: tuple[ty
     assert options.all_settings()[name].types == types
 
 
-IN_AN_INIT = """
-class Shared:
-    def __init__(
-        self,
-        *,
-        n_rules: int = 10,
-        smoothness: float | Literal["auto"] = "auto",
-        robust: bool = False,
-        on_epoch: Callable[[float], None] | None = None,
-    ) -> None: ...
-
-class FLSRegressor(Mixin, Shared): ...
-
-class FLSClassifier(Shared): ...
-"""
-IN_A_DATACLASS = """
+SOURCE = """
 @dataclass(kw_only=True)
 class Settings:
     n_rules: int = 10
     smoothness: float | str = "auto"
+    on_epoch: Callable[[float], None] | None = None
     losses: ClassVar[int] = 3
-
-class Base(Settings):
-    system_: int
 
 @dataclass(kw_only=True)
 class RegressorSettings(Settings):
     robust: bool = False
 
-class FLSRegressor(Base, RegressorSettings): ...
-
-class FLSClassifier(Base): ...
+@dataclass(kw_only=True)
+class ClassifierSettings(Settings): ...
 """
 
 
-@pytest.mark.parametrize("source", [IN_AN_INIT, IN_A_DATACLASS], ids=["init", "dataclass"])
-def test_new_parameter_of_the_constructor_is_a_new_option(
-    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "any_name.py").write_text(source)
-    monkeypatch.setattr(options, "_SOURCES", tmp_path)
+def test_new_field_of_the_settings_is_a_new_option(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "settings.py").write_text(SOURCE)
+    monkeypatch.setattr(options, "_SOURCE", tmp_path / "settings.py")
     options.settings_of.cache_clear()
     found = {}
 

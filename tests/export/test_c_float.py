@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.export.c_float import operation_counts
-from deepfls.export.c_header import c_header
+from deepfls.export.c_header import c_header, operation_counts
 from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from export_cases import (

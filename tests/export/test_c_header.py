@@ -70,23 +70,23 @@ def test_prefix_of_another_type_is_an_error() -> None:
 
 def test_large_system_is_refused_with_its_size_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "plant.h"
-    plain = random_plain_system(0, n_rules=10_000, n_features=4, n_outputs=1)
+    header = c_header(random_plain_system(0, n_rules=10_000, n_features=4, n_outputs=1), prefix="plant")
     message = (
         r"The header must fit 32,768 bytes of flash and 8,192 bytes of RAM, got about 1,8\d\d,\d\d\d and 200,\d\d\d: "
         "train fewer rules, state a larger part with flash and ram, or force it"
     )
     with pytest.raises(ValueError, match=message):
-        write_c(path, plain)
+        write_c(path, header, flash=32_768, ram=8_192)
     assert not path.exists()
-    assert write_c(path, plain, force=True).flash_bytes > 1_800_000
+    assert write_c(path, header, flash=32_768, ram=8_192, force=True).flash_bytes > 1_800_000
 
 
 def test_limits_are_those_of_the_part(tmp_path: Path) -> None:
-    plain = random_plain_system(0, n_rules=200, n_features=4, n_outputs=1)
-    for limits in ({"flash": 10_000}, {"ram": 1_000}):
+    header = c_header(random_plain_system(0, n_rules=200, n_features=4, n_outputs=1), prefix="plant")
+    for flash, ram in ((10_000, 8_192), (32_768, 1_000)):
         with pytest.raises(ValueError, match="The header must fit"):
-            write_c(tmp_path / "plant.h", plain, **limits)
-    write_c(tmp_path / "plant.h", plain, flash=40_000, ram=5_000)
+            write_c(tmp_path / "plant.h", header, flash=flash, ram=ram)
+    write_c(tmp_path / "plant.h", header, flash=40_000, ram=5_000)
 
 
 def test_every_name_of_a_header_has_its_prefix() -> None:

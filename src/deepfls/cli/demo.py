@@ -45,10 +45,6 @@ def demo(
     Trains a Type-1 and an Interval Type-2 system, compares them with a linear model and gradient boosting on the same
     split, and writes plots and the models.
     """
-    _run(out, rows, n_rules, random_state, output)
-
-
-def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: CommandOutput) -> None:
     from sklearn.ensemble import HistGradientBoostingRegressor
     from sklearn.linear_model import LinearRegression
     from sklearn.metrics import root_mean_squared_error
@@ -59,16 +55,17 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: CommandOutput)
     from deepfls.metrics import mean_width, picp
 
     with output.working("reading the map"):
-        data = load_dataset("turbidity", n_rows=n_rows, random_state=seed)
-    x, x_test, y, y_test = train_test_split(data.x, data.y[:, 0], test_size=0.2, random_state=seed)
+        data = load_dataset("turbidity", n_rows=rows, random_state=random_state)
+    x, x_test, y, y_test = train_test_split(data.x, data.y[:, 0], test_size=0.2, random_state=random_state)
     names = list(data.feature_names)
     output.line(f"Turbidity of the air: {len(x):,} training rows, {len(x_test):,} test rows, inputs {', '.join(names)}.")
     fitted: dict[str, Any] = {}
-    common: dict[str, Any] = {"n_rules": n_rules, "coverage": _COVERAGE, "random_state": seed, "verbose": int(output.bars)}
+    common: dict[str, Any] = {"n_rules": n_rules, "coverage": _COVERAGE, "random_state": random_state}
+    common["verbose"] = int(output.bars)
     table: list[list[str | float]] = []
     for name, model in {
         "linear": LinearRegression(),
-        "gradient boosting": HistGradientBoostingRegressor(random_state=seed),
+        "gradient boosting": HistGradientBoostingRegressor(random_state=random_state),
         f"T1, {counted(n_rules, 'rule')}": FLSRegressor(kind="t1", calibration="split", **common),
         f"IT2, {counted(n_rules, 'rule')}": FLSRegressor(kind="it2", **common),
     }.items():
@@ -78,15 +75,8 @@ def _run(out: Path, n_rows: int, n_rules: int, seed: int, output: CommandOutput)
         if getattr(model, "stopped_by_", None) == "interrupt":
             raise KeyboardInterrupt
         speed = len(x) * getattr(model, "n_epochs_", 1) / seconds
-        row: list[str | float] = [
-            name,
-            float(len(x)),
-            seconds,
-            speed,
-            float(root_mean_squared_error(y_test, model.predict(x_test))),
-            "",
-            "",
-        ]
+        error = float(root_mean_squared_error(y_test, model.predict(x_test)))
+        row: list[str | float] = [name, float(len(x)), seconds, speed, error, "", ""]
         if isinstance(model, FLSRegressor):
             lower, upper = model.predict_interval(x_test)
             row[-2:] = [picp(y_test, lower, upper), mean_width(lower, upper)]

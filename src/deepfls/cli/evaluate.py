@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, counted, finite, name_cell, shown, started_processes
+from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, counted, finite_values, shown, started_processes
 
 if TYPE_CHECKING:
     from deepfls._checks.samples import Array
@@ -58,37 +58,31 @@ def evaluate(
     if not streamed and nulls is not None:
         raise UsageError("--nulls must be given with --stream.")
     nulls = o.check_choice("--nulls", nulls or "error", o.NULLS)
-    _run(model, data, target or [], output, streamed=streamed, nulls=nulls, coverage=coverage)
-
-
-def _run(
-    path: Path, source: str, target: list[str], output: CommandOutput, *, streamed: bool, nulls: str, coverage: float | None
-) -> None:
     from deepfls.cli.opening import check_targets_named, open_model
     from deepfls.data.tables import find_files
 
     if not streamed:
-        find_files(source)
+        find_files(data)
     with output.working("starting"):  # importing torch takes seconds
         from deepfls.training.distributed import process_group
     intervals: dict[str, Scores] = {}
     with process_group() as group:
         with group.together():
-            model = open_model(path, targets=target)
-            check_targets_named(model.layout.targets)
+            opened = open_model(model, targets=target or [])
+            check_targets_named(opened.layout.targets)
         with output.working("measuring"):
             if streamed:
-                files, n_rows, scores = _measure_stream(model, source, nulls, group, output)
+                files, n_rows, scores = _measure_stream(opened, data, nulls, group, output)
             else:
-                rows = model.read(source, need_targets=True)
+                rows = opened.read(data, need_targets=True)
                 assert rows.y is not None
                 files, n_rows = list(map(str, rows.table.files)), rows.table.n_rows
-                scores = scores_of(model, [(rows.x, rows.y)], group)
-                if coverage is not None or model.estimator.calibration_ is not None:
-                    intervals[""] = interval_scores_of(model, rows.x, rows.y, coverage)
+                scores = scores_of(opened, [(rows.x, rows.y)], group)
+                if coverage is not None or opened.estimator.calibration_ is not None:
+                    intervals[""] = interval_scores_of(opened, rows.x, rows.y, coverage)
         if not group.leads:
             return
-        output.line(shown(path.name, "bold"), " on ", shown(source, "bold"), f": {counted(n_rows, 'row')}")
+        output.line(shown(model.name, "bold"), " on ", shown(data, "bold"), f": {counted(n_rows, 'row')}")
         output.line()
         print_scores(output, {"": scores})
         if intervals:
@@ -98,9 +92,9 @@ def _run(
         output.result(
             {
                 "command": "evaluate",
-                "model": str(path),
+                "model": str(model),
                 "data": files,
-                "task": model.task,
+                "task": opened.task,
                 "rows": n_rows,
                 "processes": group.size,
                 "scores": json_scores(scores),
@@ -232,7 +226,7 @@ def print_scores(output: CommandOutput, parts: Mapping[str, Scores]) -> None:
     rows: list[list[Any]] = []
     for target in first:
         for place, (part, scores) in enumerate(parts.items()):
-            name = name_cell(target) if place == 0 else ""
+            name = shown(target, width=NAME_WIDTH) if place == 0 else ""
             rows.append([name, *([part] if part else []), *(float(scores[target][measure]) for measure in measures)])
     head = ["target", *(["rows"] if "" not in parts else []), *(_HEADINGS[measure] for measure in measures)]
     output.table(head, rows, _DECIMALS)
@@ -252,7 +246,10 @@ def _print_parts(output: CommandOutput, scores: Scores) -> None:
     for kind, title in (("by_width", "tenth by width"), ("by_group", "group")):
         for target, measured in scores.items():
             rows: Sequence[Any] = [
-                [name_cell(target), name_cell(part["part"]), part["coverage"], part["width"], float(part["n_rows"])]
+                [
+                    *(shown(name, width=NAME_WIDTH) for name in (target, part["part"])),
+                    *(float(part[name]) for name in ("coverage", "width", "n_rows")),
+                ]
                 for part in measured.get(kind, ())
             ]
             if rows:
@@ -262,4 +259,4 @@ def _print_parts(output: CommandOutput, scores: Scores) -> None:
 
 def json_scores(scores: Scores) -> Scores:
     """The measures for JSON."""
-    return {target: {name: finite(value) for name, value in measured.items()} for target, measured in scores.items()}
+    return {target: finite_values(measured) for target, measured in scores.items()}

@@ -46,31 +46,25 @@ def export(
     ] = False,
 ) -> None:
     """Write a model as C for microcontrollers, as ONNX, or for FuzzyLite or MATLAB."""
-    given = {name: value for name, value in locals().items() if name in _TAKEN_BY and value is not None}
-    _run(model, to, out, given, output, force=force)
-
-
-def _run(
-    path: Path, to: str | None, out: Path | None, given: dict[str, Any], output: CommandOutput, *, force: bool
-) -> None:
+    given: dict[str, Any] = {name: value for name, value in locals().items() if name in _TAKEN_BY and value is not None}
     from deepfls.cli.opening import check_output, open_model
 
     target, out = _target(to, out)
     for name in given:
         if target not in _TAKEN_BY[name].split():
             raise UsageError(f"--{name} must not be given with --to {target}, which does not take it.")
-    check_output(out, force=force, inputs=[path])
+    check_output(out, force=force, inputs=[model])
     with output.working("exporting"):
-        model = open_model(path)
+        opened = open_model(model)
         if "data" in given:
-            given["X"] = model.inputs(model.table(given.pop("data")))
+            given["X"] = opened.inputs(opened.table(given.pop("data")))
         if target == "c":
             given |= {"force": force, "margin": _margin(given.get("margin", "auto"))}
         with _errors_of_export():
-            report = getattr(model.estimator, f"to_{target}")(out, **given)
+            report = getattr(opened.estimator, f"to_{target}")(out, **given)
     output.line(f"Wrote {printable(out if report is None else report)}")
     numbers = {} if report is None else {name: value for name, value in report._asdict().items() if name != "path"}
-    output.result({"command": "export", "model": str(path), "to": target, "out": str(out), **numbers})
+    output.result({"command": "export", "model": str(model), "to": target, "out": str(out), **numbers})
 
 
 def _margin(text: str) -> float | str | None:

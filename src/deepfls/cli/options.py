@@ -1,9 +1,9 @@
 """Options of the commands: those that commands share, those of the estimators, and the file of ``--config``.
 
-The constructors of FLSRegressor and FLSClassifier declare the settings of a model. Every setting that can be written as
-text is an option of ``deepfls train``: ``n_rules`` is ``--n-rules``. Name and type come from the signature, which is read
-from the source because importing the estimators takes seconds; description, choices and default come from the imported
-class, which only ``--help`` needs.
+The dataclasses of ``estimators/settings.py`` declare the settings of a model. Every setting that can be written as text is
+an option of ``deepfls train``: ``n_rules`` is ``--n-rules``. Name and type of a field are read from the source, because
+importing the estimators takes seconds; description, choices and default come from the imported classes, which only
+``--help`` needs.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
 # Settings of the estimators
 
-_SOURCES = Path(__file__).parents[1] / "estimators"
+_SOURCE = Path(__file__).parents[1] / "estimators" / "settings.py"
 # --start sets warm_start; verbose depends on the terminal.
 _NOT_OPTIONS = ("warm_start", "verbose")
 _TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
@@ -178,50 +178,32 @@ class Setting:
 
 
 @functools.cache
-def settings_of(estimator: str) -> Mapping[str, Setting]:
-    """The settings of an estimator in the order of its constructor, read from the source of deepfls.estimators."""
-    classes = _classes(_SOURCES)
-    members = {name: _members(annotation) for name, annotation in _parameters(classes[estimator], classes).items()}
-    return {
-        name: Setting(name, tuple(found))
-        for name, found in members.items()
-        if name not in _NOT_OPTIONS and not set(found) <= {"Callable", "type", "None"}  # which no text can give
-    }
-
-
-@functools.cache
-def _classes(folder: Path) -> dict[str, ast.ClassDef]:
-    """The classes of the files of a folder."""
-    nodes = (node for file in sorted(folder.glob("*.py")) for node in ast.parse(file.read_text(encoding="utf-8")).body)
-    return {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
-
-
-def _parameters(node: ast.ClassDef, classes: Mapping[str, ast.ClassDef]) -> dict[str, ast.expr | None]:
-    """Parameters of the constructor of a class and their annotations: of its __init__, or of a dataclass and its bases."""
-    for item in node.body:
-        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
-            return {argument.arg: argument.annotation for argument in item.args.kwonlyargs}
-    found: dict[str, ast.expr | None] = {}
+def settings_of(name: str) -> Mapping[str, Setting]:
+    """The settings of a dataclass and its bases, in the order of its constructor, read from the source."""
+    classes = [node for node in ast.parse(_SOURCE.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)]
+    found: dict[str, Setting] = {}
+    node = next(node for node in classes if node.name == name)
     for base in node.bases:
-        if isinstance(base, ast.Name) and base.id in classes:
-            found |= _parameters(classes[base.id], classes)
-    if any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
-        fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and "ClassVar" not in ast.unparse(item)]
-        found |= {ast.unparse(field.target): field.annotation for field in fields}
+        found |= settings_of(ast.unparse(base))
+    for field in node.body:
+        if isinstance(field, ast.AnnAssign):
+            key, members = ast.unparse(field.target), _members(field.annotation)
+            # No text can give a function or a class.
+            if key not in _NOT_OPTIONS and not set(members) <= {"Callable", "ClassVar", "type", "None"}:
+                found[key] = Setting(key, tuple(members))
     return found
 
 
-def _members(annotation: ast.expr | None) -> list[str]:
+def _members(annotation: ast.expr) -> list[str]:
     """The members of a union without what stands in brackets: int and str of ``int | str``."""
     if isinstance(annotation, ast.BinOp):
         return _members(annotation.left) + _members(annotation.right)
-    plain = annotation.value if isinstance(annotation, ast.Subscript) else annotation
-    return ["str" if plain is None else ast.unparse(plain).replace("Literal", "str")]
+    return [ast.unparse(annotation.value if isinstance(annotation, ast.Subscript) else annotation)]
 
 
 def all_settings() -> dict[str, Setting]:
     """The settings of both estimators."""
-    return {**settings_of("FLSRegressor"), **settings_of("FLSClassifier")}
+    return {**settings_of("RegressorSettings"), **settings_of("ClassifierSettings")}
 
 
 class SettingsCommand(TyperCommand):

@@ -35,7 +35,7 @@ RENAMED = {
 # Similarity from which a mistyped option is taken for another one.
 _SIMILAR = 0.65
 # Characters of a name in a table; the rest of the line is for numbers.
-_NAME_WIDTH = 40
+NAME_WIDTH = 40
 # Significant digits of the smallest number of a column.
 _DIGITS = 4
 # The base class of all errors of the option parser; typer exports only a subclass, and has moved it between versions.
@@ -76,11 +76,6 @@ def shown(name: object, style: str = "", width: int | None = None) -> Text:
     if width is not None and len(text) > width:
         text = text[: width - 1] + "…"
     return Text(text, style=style)
-
-
-def name_cell(name: object) -> Text:
-    """A name for a table."""
-    return shown(name, width=_NAME_WIDTH)
 
 
 def started_processes() -> int:
@@ -206,9 +201,9 @@ def aligned(values: Sequence[float]) -> list[str]:
     return [f"{value:,.{decimals}f}" for value in values]
 
 
-def finite(value: Any) -> Any:
-    """A value for JSON, which has no NaN and no infinity: None in their place."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def finite_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for JSON, which has no NaN and no infinity: None in their place."""
+    return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -84,9 +85,17 @@ def _write_file(
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
+    from pyarrow import parquet
+
     from deepfls._files import write_whole
 
-    write_whole(out, csv_bytes(predictions) if out.name.lower().endswith(".csv") else _parquet_bytes(predictions))
+    if out.name.lower().endswith(".csv"):
+        content = csv_bytes(predictions)
+    else:
+        sink = io.BytesIO()
+        parquet.write_table(predictions, sink)
+        content = sink.getvalue()
+    write_whole(out, content)
     output.line(f"Wrote {counted(predictions.num_rows, 'prediction')} to ", shown(out, "bold"))
     result = {"command": "predict", "model": str(path), "data": list(map(str, files)), "predictions": str(out)}
     output.result({**result, "rows": predictions.num_rows, "columns": predictions.schema.names})
@@ -191,7 +200,6 @@ def _predictions(model: Model, x: Any, n_rows: int, interval: float | None) -> l
 def csv_bytes(table: pa.Table) -> bytes:
     """A table as CSV with as few quotes as its content allows; numbers read back exactly."""
     import csv
-    import io
 
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -211,13 +219,3 @@ def csv_bytes(table: pa.Table) -> bytes:
     options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed" if special else "none")
     arrow_csv.write_csv(pa.Table.from_arrays(columns, names=table.schema.names), body, options)
     return header.getvalue().encode() + body.getvalue()
-
-
-def _parquet_bytes(table: pa.Table) -> bytes:
-    import io
-
-    from pyarrow import parquet
-
-    sink = io.BytesIO()
-    parquet.write_table(table, sink)
-    return sink.getvalue()

@@ -294,7 +294,7 @@ def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: boo
     from deepfls.data.tables import TableError, quoted
 
     for name in arguments:
-        if classes and name not in o.settings_of("FLSClassifier"):
+        if classes and name not in o.settings_of("ClassifierSettings"):
             raise UsageError(f"{o.option_of(name)} must be given for numbers only, got a target of classes.")
     columns = []
     for column in arguments.get("group_calibration", ()):

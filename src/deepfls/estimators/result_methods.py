@@ -245,24 +245,21 @@ class ResultMethods(FLSEstimator):
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
-        from deepfls.export.c_header import write_c
+        from deepfls.export.c_header import c_header, write_c
         from deepfls.export.calibrated import CalibratedInterval
         from deepfls.inspection.plain import PlainSystem
 
         auto = isinstance(margin, str) and margin == "auto"
-        return write_c(
-            path,
+        header = c_header(
             PlainSystem.of(self),
-            prefix=prefix,
+            prefix=Path(path).stem if prefix is None else prefix,
             number=number,
             exp=exp,
             margin=None if auto else margin,
             calibrated=CalibratedInterval.of(self) if auto else None,
             rows=self._compared_rows(X),
-            flash=flash,
-            ram=ram,
-            force=force,
         )
+        return write_c(path, header, flash=flash, ram=ram, force=force)
 
     def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None) -> OnnxReport:
         """Write the system as an ONNX model with scaling inside, after a comparison with onnxruntime.

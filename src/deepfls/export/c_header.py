@@ -1,28 +1,62 @@
-"""A trained system as one C99 header for microcontrollers, in float or in fixed point."""
+"""A trained system as one C99 header for microcontrollers, in float32 or in fixed point: tables, sizes, operation counts.
+
+The text of a header is in ``templates/float.h`` and ``templates/fixed.h``. Fixed point is for cores without a
+floating-point unit.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import torch
 
 from deepfls._checks.values import check_count, check_number, check_option
 from deepfls._files import write_whole
-from deepfls.export.c_fixed import fixed_header
-from deepfls.export.c_float import CHeader, float_header
+from deepfls.export import fixed_point
 from deepfls.export.calibrated import CalibratedInterval
-from deepfls.inspection.plain import PlainSystem
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.export.centered import CenteredIntegers
+from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint, check_error
+from deepfls.export.rendering import CTable, render
+from deepfls.export.targets import check_holdable
+from deepfls.functional.constants import LOG_FLOORS, max_sweeps
+from deepfls.inspection.plain import Array, PlainSystem
 
 NUMBERS = ("float", "q15", "q31")
 EXPONENTIALS = ("libm", "builtin")
-# Bytes of a small microcontroller, the default limits of a header.
-FLASH, RAM = 32_768, 8_192
 _LONGEST_PREFIX = 40
+# Bytes of code and of stack without arrays, rounded up from those of gcc 12 -O2 for a Cortex-M4 (float) and a Cortex-M3
+# (fixed point); tests/export/test_embedded.py compares them with the compiler.
+_FLOAT_CODE = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400, "calibrated": 400}
+_FIXED_CODE = {"t1": 700, "it2": 2_300, "classes": 1_000, "direct": 1_000}
+_FLOAT_FRAME = {"t1": 140, "it2": 180}
+_FIXED_FRAME = {"t1": 160, "it2": 260}
+
+
+class CHeader(NamedTuple):
+    """A header and its costs: bytes of tables, of flash (tables and code, without libm), and of stack.
+
+    ``error`` is the largest error of fixed point as a share of the output's range; None in float.
+    """
+
+    text: str
+    table_bytes: int
+    flash_bytes: int
+    ram_bytes: int
+    error: float | None = None
+
+
+class OperationCounts(NamedTuple):
+    """Operations of one inference: simple ones on integers and floats together, divisions, exponentials."""
+
+    simple: int
+    divisions: int
+    exponentials: int
 
 
 class CReport(NamedTuple):
@@ -42,58 +76,13 @@ class CReport(NamedTuple):
         )
 
 
-def write_c(
-    path: str | os.PathLike[str],
-    plain: PlainSystem,
-    *,
-    prefix: str | None = None,
-    number: str = "float",
-    exp: str = "libm",
-    margin: Any = None,
-    calibrated: CalibratedInterval | None = None,
-    rows: Any = None,
-    flash: int = FLASH,
-    ram: int = RAM,
-    force: bool = False,
-) -> CReport:
-    """Write a system as a C99 header, completely or not at all.
+class _SystemPart(NamedTuple):
+    """A system of a header; ``suffix`` extends the prefix of its names."""
 
-    Parameters
-    ----------
-    path : path
-    plain : PlainSystem
-    prefix : str, optional
-        Begins every name in the header; the stem of the file by default.
-    number : {"float", "q15", "q31"}
-        Arithmetic of the inference: float32, or only integers with inputs, outputs and tables of 16 or 32 bits.
-    exp : {"libm", "builtin"}
-        The exponential of a header in float: expf, or a polynomial in the header.
-    margin : float or array, shape (outputs,), optional
-        Added on both sides of the type-reduced set; without ``calibrated``.
-    calibrated : CalibratedInterval, optional
-        The interval, if it is not the type-reduced set.
-    rows : array, shape (rows, features), optional
-        Data on which fixed point is fitted and measured; drawn from the range of the training data by default.
-    flash, ram : int
-        Bytes of the microcontroller.
-    force : bool
-        Write a header that needs more than that.
-
-    Returns
-    -------
-    CReport
-        Named tuple (path, table_bytes, flash_bytes, ram_bytes, error).
-    """
-    prefix = Path(path).stem if prefix is None else prefix
-    header = c_header(plain, prefix=prefix, number=number, exp=exp, margin=margin, calibrated=calibrated, rows=rows)
-    flash, ram = check_count("flash", flash), check_count("ram", ram)
-    if not force and (header.flash_bytes > flash or header.ram_bytes > ram):
-        raise ValueError(
-            f"The header must fit {flash:,} bytes of flash and {ram:,} bytes of RAM, got about {header.flash_bytes:,} and "
-            f"{header.ram_bytes:,}: train fewer rules, state a larger part with flash and ram, or force it."
-        )
-    write_whole(Path(path), header.text.encode("ascii"))
-    return CReport(str(path), *header[1:])
+    suffix: str
+    plain: PlainSystem
+    integers: CenteredIntegers
+    tables: Mapping[str, CTable]
 
 
 def c_header(
@@ -106,16 +95,19 @@ def c_header(
     calibrated: CalibratedInterval | None = None,
     rows: Any = None,
 ) -> CHeader:
-    """The header that :func:`write_c` writes."""
+    """The header of a system; :meth:`ResultMethods.to_c` has the parameters.
+
+    ``margin`` are numbers or None. ``calibrated`` is the interval, if it is not the type-reduced set.
+    """
     _check_prefix(prefix)
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
     margins = _checked_margins(margin, plain.n_outputs)
     if number == "float":
-        return float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
+        return _float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
     if calibrated is not None:
         margins = calibrated.margin()
-    return fixed_header(plain, prefix=prefix, number=number, margins=margins, rows=rows)
+    return _fixed_header(plain, prefix=prefix, number=number, margins=margins, rows=rows)
 
 
 def _check_prefix(prefix: Any) -> None:
@@ -143,3 +135,185 @@ def _checked_margins(margin: Any, n_outputs: int) -> Array | None:
     for value in values:
         check_number("margin", float(value), minimum=0.0)
     return np.broadcast_to(values, (n_outputs,)).copy()
+
+
+def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: int, force: bool = False) -> CReport:
+    """Write a header, completely or not at all; unless ``force`` it must fit so many bytes of a microcontroller."""
+    flash, ram = check_count("flash", flash), check_count("ram", ram)
+    if not force and (header.flash_bytes > flash or header.ram_bytes > ram):
+        raise ValueError(
+            f"The header must fit {flash:,} bytes of flash and {ram:,} bytes of RAM, got about {header.flash_bytes:,} and "
+            f"{header.ram_bytes:,}: train fewer rules, state a larger part with flash and ram, or force it."
+        )
+    write_whole(Path(path), header.text.encode("ascii"))
+    return CReport(str(path), *header[1:])
+
+
+def operation_counts(plain: PlainSystem, sweeps: int | None = None) -> OperationCounts:
+    """Operations of ``predict``, in the worst case or for a number of sweeps per end point."""
+    rules, inputs, outputs = plain.n_rules, plain.n_features, plain.n_outputs
+    firings = rules * (1 if plain.kind == "t1" else 2)
+    forms = firings if "s" in plain.uncertainty or plain.kind == "t1" else rules
+    # A product of two numbers in halves is three of 32 bits, each added to a sum of 64.
+    simple = 40 * inputs + forms * (12 * inputs + 3) + 10 * firings + outputs * rules * (6 * inputs * plain.order + 4)
+    divisions, exponentials = outputs, firings
+    if plain.type_reduction == "km":
+        worst = sweeps is None
+        ends = 2 * outputs * (max_sweeps(rules) if sweeps is None else sweeps)
+        # If firing spans too many scales, every sweep computes its own exponentials.
+        simple += ends * ((14 if worst else 6) * rules + 2) + 2 * outputs * rules
+        divisions, exponentials = ends, ends * rules if worst else exponentials
+    else:
+        means = 2 if plain.type_reduction in ("bmm", "sm") else 1
+        simple, divisions = simple + outputs * means * 3 * rules + 4 * outputs, outputs * means
+    if plain.classes is not None:
+        simple, divisions, exponentials = simple + 4 * outputs, divisions + outputs, exponentials + outputs
+    return OperationCounts(simple, divisions, exponentials)
+
+
+def _code_bytes(plain: PlainSystem, base: Mapping[str, int]) -> int:
+    """Bytes of code of all functions: classes, and a crisp output that is not the midpoint of the set, need more."""
+    direct = plain.kind == "it2" and plain.type_reduction != "km"
+    return base[plain.kind] + base["classes"] * (plain.classes is not None) + base["direct"] * direct
+
+
+def _interval_text(plain: PlainSystem, margins: Array | None) -> str:
+    """What an uncalibrated interval is, for comments of a header; empty if there is none."""
+    if plain.kind == "t1" and margins is None:
+        return ""
+    crisp = "crisp outputs" if plain.classes is None else "logits"
+    text = crisp if plain.kind == "t1" else "type-reduced set" + (" of the logits" if plain.classes is not None else "")
+    return text + ("; not calibrated to a coverage" if margins is None else ", with a margin on both sides")
+
+
+def _rendered(
+    template: str, arrays: Iterable[CTable], code_bytes: int, ram_bytes: int, error: float | None = None, **context: Any
+) -> CHeader:
+    """The header of a template, with its costs."""
+    from deepfls import __version__
+
+    table_bytes = sum(array.n_bytes for array in arrays)
+    sizes = {"table_bytes": table_bytes, "code_bytes": code_bytes, "ram_bytes": ram_bytes}
+    text = render(template, version=__version__, **sizes, **context)
+    return CHeader(text, table_bytes, table_bytes + code_bytes, ram_bytes, error)
+
+
+def _float_header(
+    plain: PlainSystem, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
+) -> CHeader:
+    """The header of a system in float32; an error if its numbers span more than C in float can hold."""
+    parts = [_part("", plain)]
+    if calibrated is not None and calibrated.system is not None:
+        parts.append(_part("_interval", calibrated.system))
+    interval_tables = _interval_tables(plain, margins, calibrated)
+    n_code = len(parts) * _code_bytes(plain, _FLOAT_CODE)
+    n_ram = max(_array_bytes(part.plain) for part in parts) + _FLOAT_FRAME[plain.kind]
+    if calibrated is not None:
+        n_code += _FLOAT_CODE["calibrated"]
+        n_ram += 12 * plain.n_outputs + 40
+    return _rendered(
+        "float.h",
+        [*interval_tables.values(), *(table for part in parts for table in part.tables.values())],
+        n_code,
+        n_ram,
+        prefix=prefix,
+        real="float",
+        plain=plain,
+        parts=parts,
+        exp=exp,
+        calibrated=calibrated,
+        interval_tables=interval_tables,
+        interval_text=_interval_text(plain, margins) if calibrated is None else calibrated.text,
+        smallest_weight=math.exp(LOG_FLOORS[torch.float32]),
+        worst=operation_counts(plain),
+        usual=operation_counts(plain, sweeps=4),
+    )
+
+
+def _array_bytes(plain: PlainSystem) -> int:
+    """Arrays on the stack: inputs and terms in halves, firing of the rules, outputs of the rules."""
+    arrays = 24 * plain.n_features + (12 if plain.kind == "t1" else 20) * plain.n_rules
+    return arrays + 4 * plain.n_outputs * (plain.classes is not None)
+
+
+def _part(suffix: str, plain: PlainSystem) -> _SystemPart:
+    integers = CenteredIntegers.of(plain)
+    tables = {
+        "origin": CTable(integers.origin, "float"),
+        "unit": CTable(integers.unit_exponents, "int16_t"),
+        "form": CTable(integers.terms, "halves", integers.bits),
+        "constant": CTable(integers.constants, "int64_t"),
+        "offset": CTable(integers.offsets, "float"),
+        "exponent": CTable(integers.exponents, "int16_t"),
+        "intercept": CTable(integers.intercepts, "int64_t"),
+    }
+    if plain.uncertainty == "h":
+        tables["height"] = CTable(integers.heights, "int64_t")
+    if plain.order == 1:
+        tables["slope"] = CTable(integers.slopes, "halves", integers.bits)
+    if plain.type_reduction == "bmm":
+        assert plain.mix is not None
+        tables["mix"] = CTable(plain.mix, "float")
+    return _SystemPart(suffix, plain, integers, tables)
+
+
+def _interval_tables(plain: PlainSystem, margins: Array | None, calibrated: CalibratedInterval | None) -> dict[str, CTable]:
+    if calibrated is None:
+        return {} if margins is None else {"margin": CTable(margins, "float")}
+    gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}
+    return {**gains, "reach": CTable(calibrated.reach, "float")}
+
+
+def _fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
+    """The header of a system in fixed point; an error if the integers cannot hold it."""
+    fixed = FixedPoint.of(plain, number, rows)
+    error = fixed.error(rows)
+    check_error(number, error)
+    tables = _fixed_tables(fixed, margins)
+    arrays = 4 * (plain.n_features + (2 if plain.kind == "t1" else 3) * plain.n_rules + 3 * plain.n_outputs)
+    # From half ranges of the logits to units of the exponent.
+    logit_bits = 30 - int(np.ceil(np.log2(fixed.output_half[0])))
+    scalings = ("input_middle", "input_half", "output_middle", "output_half")
+    return _rendered(
+        "fixed.h",
+        tables.values(),
+        _code_bytes(plain, _FIXED_CODE),
+        arrays + _FIXED_FRAME[plain.kind],
+        float((error.largest / error.ranges).max()),
+        prefix=prefix,
+        real=f"{prefix}_q",
+        plain=plain,
+        fixed=fixed,
+        measured=error,
+        tables=tables,
+        constants=fixed_point,
+        sweeps=fixed_point.sweep_bound(plain.n_rules),
+        interval_text=_interval_text(plain, margins),
+        logit_factor=round(float(fixed.output_half[0]) * 2.0**logit_bits),
+        logit_shift=fixed.value_bits + logit_bits - EXPONENT_BITS,
+        conversion={name: CTable(getattr(fixed, name), "float") for name in scalings},
+    )
+
+
+def _fixed_tables(fixed: FixedPoint, margins: Array | None) -> dict[str, CTable]:
+    plain = fixed.plain
+    narrow = "int16_t" if fixed.number == "q15" else "int32_t"
+    tables = {
+        "power": CTable(fixed_point.POWERS, "int32_t"),
+        "center": CTable(fixed.centers, narrow),
+        "upper_inverse": CTable(fixed.upper_inverses, narrow),
+        "intercept": CTable(fixed.intercepts, narrow),
+    }
+    if "s" in plain.uncertainty:
+        tables["lower_inverse"] = CTable(fixed.lower_inverses, narrow)
+    if "h" in plain.uncertainty:
+        tables["height"] = CTable(fixed.heights, "int32_t")
+    if plain.order == 1:
+        tables["slope"] = CTable(fixed.slopes, narrow)
+    if plain.type_reduction in ("bmm", "sm"):
+        tables["mix"] = CTable(fixed.mix, "int32_t")
+    if margins is not None:
+        shares = margins / fixed.output_half
+        check_holdable("margin in half ranges of the output", shares, 2.0)
+        tables["margin"] = CTable(np.round(shares * 2.0**fixed.value_bits).astype(np.int64), "int32_t")
+    return tables

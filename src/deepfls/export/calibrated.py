@@ -19,9 +19,7 @@ import numpy as np
 
 from deepfls.estimators.calibration import Calibration
 from deepfls.export.targets import refuse_form
-from deepfls.inspection.plain import PlainSystem
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.inspection.plain import Array, PlainSystem
 
 _REMEDY = "train with {}, or export with margin=None, where the interval is the type-reduced set"
 

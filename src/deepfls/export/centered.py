@@ -22,10 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from deepfls.export.targets import check_holdable, tnorm_share
-from deepfls.inspection.plain import PlainSystem
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.export.targets import check_holdable
+from deepfls.inspection.plain import Array, PlainSystem
 
 # An input further than this many units from the origin is replaced by one at this distance: squares and sums stay finite.
 FARTHEST = 2.0**20
@@ -59,7 +57,7 @@ class CenteredTables:
         from_origin = plain.centers - origin
         spread = np.maximum(np.abs(from_origin).max(axis=0), np.median(plain.upper_sigmas, axis=0))
         units = np.exp2(np.round(np.log2(spread)))
-        share = tnorm_share(plain)
+        share = plain.grade_power
         upper = 0.5 * share * np.square(units / plain.upper_sigmas)
         lower = 0.5 * share * np.square(units / plain.lower_sigmas)
         at_origin = plain.intercepts + np.einsum("pkm,m->pk", plain.slopes, origin)

@@ -17,9 +17,9 @@ import numpy as np
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
 from deepfls.estimators.settings import structure_of
-from deepfls.export.rendering import counted
+from deepfls.inspection.plain import Array
+from deepfls.inspection.words import plural
 
-Array = np.ndarray[Any, np.dtype[Any]]
 # Values with their line numbers by key, and these by section with the line number of the section.
 _Entries = dict[str, tuple[str, int]]
 _Sections = dict[str, tuple[_Entries, int]]
@@ -250,7 +250,7 @@ class _Parser:
             raise self.fail(line, f"a rule must be 'SETS, OUTPUTS (WEIGHT) : CONNECTION', got {text[:60]!r}")
         places = [self.numbers(match[i], line) for i in (1, 2)]
         if [len(part) for part in places] != [n_inputs, n_outputs]:
-            expected = f"{counted(n_inputs, 'set')} and {counted(n_outputs, 'output')}"
+            expected = f"{plural(n_inputs, 'set')} and {plural(n_outputs, 'output')}"
             raise self.fail(line, f"a rule must have {expected}, got {text[:60]!r}")
         if any(value != int(value) or value < 0 for part in places for value in part):
             raise self.fail(line, f"sets must be positive whole numbers ('not' has no Gaussian form), got {text[:60]!r}")

@@ -18,11 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls._checks.values import check_option
-from deepfls.export.targets import input_box, refuse_form, rows_for, tnorm_share
+from deepfls.export.targets import input_box, refuse_form, rows_for
 from deepfls.functional.constants import LOG_FLOOR, max_sweeps
-from deepfls.inspection.plain import PlainSystem
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.inspection.plain import Array, PlainOutput, PlainSystem
 
 BITS = {"q15": 15, "q31": 31}
 # Fraction bits of exponents and of powers of two.
@@ -43,14 +41,6 @@ _N_DRAWN = 10_000
 def sweep_bound(n_rules: int) -> int:
     """Bound of the sweeps for an end point: one more per rule than in floating point, the trial of the rule's position."""
     return max_sweeps(n_rules) + n_rules
-
-
-class FixedOutput(NamedTuple):
-    """Ends and crisp output as integers, each (rows, outputs)."""
-
-    y_left: Array
-    y_right: Array
-    y: Array
 
 
 class FixedError(NamedTuple):
@@ -103,7 +93,7 @@ class FixedPoint:
         middle, half = _middle_and_half(low, high)
         output_middle, output_half = _output_box(plain, measured)
 
-        share = tnorm_share(plain)
+        share = plain.grade_power
         centers = (plain.centers - middle) / half
         lower, upper = (half * np.sqrt(0.5 * share) / s for s in (plain.lower_sigmas, plain.upper_sigmas))
         slopes = plain.slopes * half / output_half[:, np.newaxis]
@@ -158,12 +148,12 @@ class FixedPoint:
         """Outputs of the C in the units of the data."""
         return self.output_middle + self.output_half * np.asarray(y, dtype=np.float64) / 2.0**self.bits
 
-    def output(self, quantized: Array) -> FixedOutput:
+    def output(self, quantized: Array) -> PlainOutput:
         """The results of the C for rows of integers: ends and crisp outputs, each (rows, outputs)."""
         z = quantized << (self.z_bits - self.bits) if self.z_bits >= self.bits else quantized >> (self.bits - self.z_bits)
         lower, upper = self._exponents(z)
         results = [self._reduced(lower, upper, self._rule_outputs(z, k), k) for k in range(self.plain.n_outputs)]
-        return FixedOutput(*(np.stack([self._narrowed(r[i]) for r in results], axis=1) for i in range(3)))
+        return PlainOutput(*(np.stack([self._narrowed(r[i]) for r in results], axis=1) for i in range(3)))
 
     def _exponents(self, z: Array) -> tuple[Array, Array]:
         """Exponents of lower and upper firing relative to the smallest upper one, (rows, rules)."""

@@ -30,26 +30,14 @@ _KEYWORDS = ("if", "is", "then", "and", "or", "with", "any", "not", "very", "som
 
 
 def write_fll(path: str | os.PathLike[str], plain: PlainSystem) -> None:
-    """Write a Type-1 system as an FLL file, completely or not at all.
-
-    Parameters
-    ----------
-    path : path
-    plain : PlainSystem
-        Of kind "t1". Outputs of a classifier are its logits.
-    """
+    """Write a Type-1 system as an FLL file, completely or not at all. Outputs of a classifier are its logits."""
     write_whole(Path(path), fll_text(plain, Path(path).stem).encode())
 
 
 def write_fis(path: str | os.PathLike[str], plain: PlainSystem) -> None:
     """Write a system for MATLAB, completely or not at all; the suffix of the file chooses the form.
 
-    Parameters
-    ----------
-    path : path
-        Ending in ``.fis`` (Type-1, or Interval Type-2 of uncertain heights), ``.m`` or ``.t2fis`` (Interval Type-2).
-    plain : PlainSystem
-        Outputs of a classifier are its logits.
+    Outputs of a classifier are its logits.
     """
     path = Path(path)
     form = _FORMS.get(path.suffix.lower())

@@ -20,9 +20,7 @@ from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import rows_for
 from deepfls.functional.constants import LOG_FLOORS
-from deepfls.inspection.plain import PlainSystem
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.inspection.plain import Array, PlainSystem, softmax
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
 # Largest accepted errors, relative to the spread of the outputs over the compared rows. float32 also rounds the firing.
@@ -48,25 +46,11 @@ class OnnxReport(NamedTuple):
 
 
 def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
-    """Write a system as an ONNX model, completely or not at all, after a comparison in onnxruntime.
+    """Write a system as an ONNX model, completely or not at all; :meth:`ResultMethods.to_onnx` has the parameters.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
     ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.
-    Ends are those of the type-reduced set, not of a calibrated interval.
-
-    Parameters
-    ----------
-    path : path
-    plain : PlainSystem
-    dtype : {"float64", "float32"}
-        Arithmetic inside: float64 agrees to the rounding of the outputs, float32 is for devices without float64.
-    rows : array, shape (rows, features), optional
-        Data to compare on; drawn from the range of the training data by default.
-
-    Returns
-    -------
-    OnnxReport
-        Named tuple (path, size, microseconds_alone, microseconds_in_batch, error).
+    float64 arithmetic agrees to the rounding of the outputs; float32 is for devices without float64.
     """
     check_option("dtype", dtype, tuple(DTYPES))
     missing = [name for name in ("onnx", "onnxruntime") if importlib.util.find_spec(name) is None]
@@ -138,14 +122,6 @@ class _Graph:
         self.nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))
         return output
 
-    def sort(self, values: str, count: str) -> tuple[str, str]:
-        """Values in ascending order over the rules, and their indices."""
-        from onnx import helper
-
-        outputs = ["ordered", "order"]
-        self.nodes.append(helper.make_node("TopK", [values, count], outputs, axis=1, largest=0, sorted=1))
-        return "ordered", "order"
-
 
 def _system(g: _Graph, plain: PlainSystem) -> None:
     """All nodes from x to the outputs."""
@@ -212,8 +188,11 @@ def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) ->
     At switch point k the left mean takes the upper firing of the first k rules and the lower firing of the others, the
     right mean the reverse. The switch points "all lower" and "all upper" are never the only extremes, so P of them suffice.
     """
-    axis, last = "axis_1", "axis_2"
-    y, order = g.sort(consequents, g.constant("n_rules", [n_rules], np.int64))
+    from onnx import helper
+
+    axis, last, y, order = "axis_1", "axis_2", "ordered", "order"
+    count = g.constant("n_rules", [n_rules], np.int64)
+    g.nodes.append(helper.make_node("TopK", [consequents, count], [y, order], axis=1, largest=0, sorted=1))
     shape = g.node("Shape", consequents)
 
     def ordered(firing: str) -> str:
@@ -268,8 +247,7 @@ def _compared(content: bytes, plain: PlainSystem, x: Array) -> tuple[float, floa
     truth = plain.output(x.astype(np.float64))
     expected = {"y": truth.y, "y_left": truth.y_left, "y_right": truth.y_right}
     if plain.classes is not None:
-        odds = np.exp(truth.y - truth.y.max(axis=1, keepdims=True))
-        expected["y"] = odds / odds.sum(axis=1, keepdims=True)
+        expected["y"] = softmax(truth.y)
     names = [output.name for output in session.get_outputs()]
     got = dict(zip(names, session.run(names, {"x": x}), strict=True))
     errors = []

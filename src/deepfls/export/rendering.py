@@ -14,8 +14,8 @@ import torch
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.inspection.plain import Array
+from deepfls.inspection.words import plural
 
 # Bytes of a number in C.
 _BYTES = {"float": 4, "int16_t": 2, "int32_t": 4, "int64_t": 8, "halves": 8}
@@ -39,7 +39,7 @@ def _environment() -> Environment:
         autoescape=False,  # no markup; names from data pass through quoted, one_line or identifiers
     )
     environment.filters |= {
-        "counted": counted,
+        "counted": plural,
         "literal": literal,
         "one_line": one_line,
         "quoted": quoted,
@@ -127,17 +127,6 @@ class CTable:
             return literal(value, self.kind)
         halves = int(value) >> self.bits, int(value) & ((1 << self.bits) - 1)
         return "{" + ", ".join(literal(half, "int32_t") for half in halves) + "}"
-
-
-def counted(count: int, noun: str, plural: str = "s") -> str:
-    """A count with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "rule"), counted(1200, "class", "es")
-    ('1 rule', '1,200 classes')
-    """
-    return f"{count:,} {noun}{plural * (count != 1)}"
 
 
 def quoted(name: object, longest: int = 60) -> str:

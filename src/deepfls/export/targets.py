@@ -7,9 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from deepfls._checks.samples import check_finite_table
-from deepfls.inspection.plain import PlainSystem
-
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls.inspection.plain import Array, PlainSystem
 
 
 def rows_for(plain: PlainSystem, rows: Any, n_drawn: int) -> Array:
@@ -38,11 +36,6 @@ def input_box(plain: PlainSystem) -> tuple[Array, Array]:
         return plain.input_range[0], plain.input_range[1]
     reach = 2.0 * plain.upper_sigmas
     return (plain.centers - reach).min(axis=0), (plain.centers + reach).max(axis=0)
-
-
-def tnorm_share(plain: PlainSystem) -> float:
-    """Factor of the sum of log-grades in the log-firing: 1 for the product, 1 / features for the geometric mean."""
-    return 1.0 if plain.tnorm == "product" else 1.0 / plain.n_features
 
 
 def refuse_form(target: str, reason: str, remedy: str) -> NoReturn:

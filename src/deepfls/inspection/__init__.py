@@ -5,7 +5,7 @@ May import every folder up to ``estimators``. matplotlib is imported inside func
 """
 
 from deepfls.inspection.display import COLORS, label, new_figure
-from deepfls.inspection.explanation import Explanation, explain, reference_row
+from deepfls.inspection.explanation import EXACT_INPUTS, Explanation, explain, input_pushes, reference_row
 from deepfls.inspection.plain import RuleWeights, outputs_of, rule_weights, shares_of
 from deepfls.inspection.prediction_plots import (
     BandDisplay,
@@ -17,7 +17,6 @@ from deepfls.inspection.prediction_plots import (
 )
 from deepfls.inspection.report_page import report_html, write_report
 from deepfls.inspection.rules import DropEffect, Rules, as_html, content, rules_of, summary_html
-from deepfls.inspection.shapley import EXACT_INPUTS, input_pushes
 from deepfls.inspection.simplification import Simplification, SimplifyReport, simplify
 from deepfls.inspection.system_plots import (
     FiringMapDisplay,

@@ -37,13 +37,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 _CHUNK = 16_384
 
 
-class RuleFiring(NamedTuple):
-    """Lower and upper log-firing, each (rows, rules); equal for Type-1 systems."""
-
-    log_lower: Array
-    log_upper: Array
-
-
 class RuleValues(NamedTuple):
     """Log-firing, each (rows, rules), and consequents (rows, rules, outputs) of the rules for the same rows."""
 
@@ -184,8 +177,8 @@ class PlainSystem:
             **own,
         )
 
-    def firing(self, x: Array) -> RuleFiring:
-        """Log-firing of every rule for rows x (rows, features) in the units of the data."""
+    def firing(self, x: Array) -> tuple[Array, Array]:
+        """Lower and upper log-firing, each (rows, rules), for rows x (rows, features); equal for Type-1 systems."""
         power = self.grade_power
 
         def exponents(sigmas: Array) -> Array:
@@ -195,10 +188,10 @@ class PlainSystem:
 
         log_upper = exponents(self.upper_sigmas)
         if self.kind == "t1":
-            return RuleFiring(log_upper, log_upper)
+            return log_upper, log_upper
         # Equal sets may come out an ulp apart.
         log_lower = np.minimum(exponents(self.lower_sigmas) + power * self.log_heights.sum(axis=1), log_upper)
-        return RuleFiring(log_lower, log_upper)
+        return log_lower, log_upper
 
     def rule_outputs(self, x: Array) -> Array:
         """Consequents (rows, rules, outputs) for rows x (rows, features)."""

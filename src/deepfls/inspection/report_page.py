@@ -24,8 +24,7 @@ from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
-from deepfls.inspection.rule_text import system_line
-from deepfls.inspection.words import LABELS, plural
+from deepfls.inspection.words import LABELS, finite_or_none, plural, rendered, system_line
 
 # Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
@@ -53,7 +52,6 @@ def write_report(
 
 def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title: str | None = None) -> str:
     """The page of a fitted estimator as text."""
-    from jinja2 import Environment
     from markupsafe import Markup
 
     check_rows_given(X, y)
@@ -64,8 +62,8 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     script = '"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
     style = _read("page.css")
     s = PlainSystem.of(estimator)
-    template = Environment(autoescape=True, keep_trailing_newline=True).from_string(_read("page.html"))
-    return template.render(
+    return rendered(
+        "page.html",
         title=" and ".join(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
         subtitle=system_line(s),
         version=__version__,
@@ -167,11 +165,7 @@ def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:
     step = max(1, -(-len(rows) // _CURVE_POINTS))
     thinned = [*rows[:-1:step], *rows[-1:]]
     names = ("epoch", "loss", "validation_loss")
-    return [{name: _finite(row[name]) for name in names if name in row} for row in thinned]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+    return [{name: finite_or_none(row[name]) for name in names if name in row} for row in thinned]
 
 
 def _data(s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
@@ -207,10 +201,10 @@ def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
             "accuracy": accuracy_score(truth[:, 0], s.classes[outputs.argmax(axis=1)]),
             "log loss": metrics.log_loss(truth[:, 0], softmax(outputs), s.classes),
         }
-        return [{"name": "all classes", "values": {name: _finite(v) for name, v in values.items()}}]
+        return [{"name": "all classes", "values": {name: finite_or_none(v) for name, v in values.items()}}]
     rows = []
     for k, name in enumerate(s.output_names):
         pair = truth[:, k], outputs[:, k]
         values = {"RMSE": root_mean_squared_error(*pair), "MAE": mean_absolute_error(*pair), "R²": r2_score(*pair)}
-        rows.append({"name": name, "values": {measure: _finite(v) for measure, v in values.items()}})
+        rows.append({"name": name, "values": {measure: finite_or_none(v) for measure, v in values.items()}})
     return rows

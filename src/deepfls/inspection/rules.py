@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,21 @@ from deepfls._checks.values import check_count, check_number, check_option
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, shares_of
-from deepfls.inspection.rule_text import (
+from deepfls.inspection.words import (
     clauses,
     consequent_texts,
+    finite_or_none,
     how_to_read,
     lower_firing_factor,
+    markdown_name,
+    number_text,
+    one_line,
+    rendered,
+    share_text,
     short_clauses,
     short_consequent_texts,
     system_line,
 )
-from deepfls.inspection.words import markdown_name, number_text, one_line, share_text
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -113,7 +118,9 @@ class Rules:
             return json.dumps(content(shown), ensure_ascii=True, allow_nan=False)
         if format == "table":
             return _table_text(shown, digits)
-        return _markdown(shown, digits) if format == "markdown" else _text(shown, digits)
+        if format == "markdown":
+            return _document(shown, "rules.md", markdown_name, digits)
+        return _document(shown, "rules.txt", one_line, digits)
 
     def top(self, count: int | None) -> Rules:
         """The first ``count`` rules."""
@@ -144,7 +151,7 @@ class Rules:
         return table
 
     def __str__(self) -> str:
-        return _text(self, 4)
+        return self.render()
 
     def __rich__(self) -> Table:
         return self.to_table()
@@ -206,51 +213,21 @@ def summary_html(estimator: FLSEstimator) -> str:
     return as_html(rules.top(_LEADING), 4) + note
 
 
-def _heading(rules: Rules, rule: int) -> str:
-    share = rules.share_of(rule)
-    return f"Rule {rule + 1}" + (f", {share} of the firing" if share else "")
-
-
-def _text(rules: Rules, digits: int | None) -> str:
+def _document(rules: Rules, template: str, name: Callable[[object], str], digits: int | None) -> str:
+    """All sets and consequents of the rules in a template; ``name`` makes names safe in its format."""
     s = rules.plain
-    parts = ["\n".join([system_line(s), *how_to_read(s, digits)])]
-    if rules.effect is not None:
-        parts.append(str(rules.effect))
+    shown = []
     for rule in rules.order:
-        lines = [_heading(rules, rule)]
-        for number, clause in enumerate(clauses(s, rule, digits)):
-            word = f"{clause.word}, " if clause.word else ""
-            lines.append(
-                f"  {'AND' if number else 'IF '} {one_line(s.feature_names[clause.feature])} is {word}{clause.numbers}"
-            )
-        if rules.dropped[rule].all():
-            lines.append("  IF  anything")
-        factor = lower_firing_factor(s, rule)
-        if factor < 1.0:
-            lines.append(f"  (lower firing times {number_text(factor, digits)}, from the sets left out)")
-        for number, text in enumerate(consequent_texts(s, rule, digits, one_line)):
-            lines.append(f"  {'AND ' if number else 'THEN'} {text}")
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts) + "\n"
-
-
-def _markdown(rules: Rules, digits: int | None) -> str:
-    """A heading and a sentence for every rule."""
-    s = rules.plain
-    names = [markdown_name(name) for name in s.feature_names]
-    parts = [" ".join([f"**{system_line(s)}**", *(line.replace("*", r"\*") for line in how_to_read(s, digits))])]
-    if rules.effect is not None:
-        parts.append(str(rules.effect))
-    for rule in rules.order:
-        conditions = [
-            f"{names[c.feature]} is {f'*{c.word}*, ' if c.word else ''}{c.numbers}" for c in clauses(s, rule, digits)
-        ]
-        factor = lower_firing_factor(s, rule)
-        note = f" (lower firing times {number_text(factor, digits)})" if factor < 1.0 else ""
-        outputs = " and ".join(consequent_texts(s, rule, digits, markdown_name))
-        parts.append(f"### {_heading(rules, rule)}")
-        parts.append(f"**IF** {' **AND** '.join(conditions) or 'anything'}{note} **THEN** {outputs}")
-    return "\n\n".join(parts) + "\n"
+        share, factor = rules.share_of(rule), lower_firing_factor(s, rule)
+        shown.append(
+            {
+                "heading": f"Rule {rule + 1}" + (f", {share} of the firing" if share else ""),
+                "conditions": [(name(s.feature_names[c.feature]), c.word, c.numbers) for c in clauses(s, rule, digits)],
+                "factor": number_text(factor, digits) if factor < 1.0 else "",
+                "outputs": consequent_texts(s, rule, digits, name),
+            }
+        )
+    return rendered(template, about=system_line(s), reading=how_to_read(s, digits), effect=rules.effect, rules=shown)
 
 
 def content(rules: Rules) -> dict[str, Any]:
@@ -267,13 +244,9 @@ def content(rules: Rules) -> dict[str, Any]:
         "task": "regression" if s.classes is None else "classification",
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),
-        "dropped": None if effect is None else {name: _finite_or_none(v) for name, v in vars(effect).items()},
+        "dropped": None if effect is None else {name: finite_or_none(v) for name, v in vars(effect).items()},
         "rules": [_rule_content(rules, rule) for rule in rules.order],
     }
-
-
-def _finite_or_none(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
@@ -313,23 +286,14 @@ def _table_text(rules: Rules, digits: int | None) -> str:
 def as_html(rules: Rules, digits: int | None) -> str:
     """A table for notebooks; every name is escaped."""
     s = rules.plain
-    rows = []
-    for rule in rules.order[:_RULES_SHOWN]:
-        conditions = "<br>".join(
-            html.escape(name) + (f" is <b>{word}</b>, {numbers}" if word else f" is {numbers}" if numbers else "")
-            for name, word, numbers in short_clauses(s, rule, digits)
-        )
-        outcome = "<br>".join(html.escape(text) for text in short_consequent_texts(s, rule, digits))
-        rows.append(
-            f"<tr style='vertical-align:top'><td>{rule + 1}</td><td>{html.escape(rules.share_of(rule))}</td>"
-            f"<td style='text-align:left'>{conditions}</td><td style='text-align:left'>{outcome}</td></tr>"
-        )
+    shown = [
+        {
+            "number": rule + 1,
+            "share": rules.share_of(rule),
+            "conditions": short_clauses(s, rule, digits),
+            "outputs": short_consequent_texts(s, rule, digits),
+        }
+        for rule in rules.order[:_RULES_SHOWN]
+    ]
     more = len(rules.order) - _RULES_SHOWN
-    notes = [] if rules.effect is None else [html.escape(str(rules.effect))]
-    if more > 0:
-        notes.append(f"{more:,} more {'rule is' if more == 1 else 'rules are'} not shown.")
-    return (
-        f"<div><p><b>{html.escape(system_line(s))}</b> {' '.join(notes)}</p><table><thead><tr><th>rule</th><th>firing</th>"
-        "<th style='text-align:left'>IF</th><th style='text-align:left'>THEN</th></tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    return rendered("rules.html", about=system_line(s), effect=rules.effect, rules=shown, more=more)

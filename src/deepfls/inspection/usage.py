@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from deepfls import metrics
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, firing_shares, rule_weights, shares_of, softmax
-from deepfls.inspection.words import TextTable, number_text, plural, share_text, shortened
+from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text, shortened
 
 # A rule whose weight stays below this on all rows is dead.
 _DEAD = 0.01
@@ -110,7 +109,7 @@ class DataExplanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return "".join(f"<p><b>{html.escape(heading)}</b></p>{table.html()}" for heading, table in _tables(self, _SHOWN))
+        return rendered("tables.html", parts=[(heading, [table]) for heading, table in _tables(self, _SHOWN)])
 
 
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:

@@ -18,10 +18,10 @@
  *
 {% endblock %}
 {% block cost %}
- * Error on {{ error.n_rows | thousands }} {{ "given rows" if error.given else "rows drawn from the range of the training data" }}, against float64:
-{% for largest in error.largest %}
+ * Error on {{ measured.n_rows | thousands }} {{ "given rows" if measured.given else "rows drawn from the range of the training data" }}, against float64:
+{% for largest in measured.largest %}
 {% set k = loop.index0 %}
- *   y[{{ k }}]  {{ "at most %.2g (%.2g %% of its range), root mean square %.2g" % (largest, 100 * largest / error.ranges[k], error.rms[k]) }}
+ *   y[{{ k }}]  {{ "at most %.2g (%.2g %% of its range), root mean square %.2g" % (largest, 100 * largest / measured.ranges[k], measured.rms[k]) }}
 {% endfor %}
  *
  * Flash  {{ table_bytes | thousands }} bytes of tables, and about {{ code_bytes | thousands }} bytes of code, the division of
