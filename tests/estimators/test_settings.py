@@ -122,7 +122,7 @@ def test_ends_are_trained_only_where_the_interval_comes_from_them(options: dict[
 
 BAD_SETTINGS = [
     ({"kind": "type-2"}, ValueError, "kind must be one of 't1', 'it2', got 'type-2'."),
-    ({"kind": "T1"}, ValueError, "kind must be one of 't1', 'it2', got 'T1'."),
+    ({"kind": "T1"}, ValueError, "kind must be one of 't1', 'it2', got 'T1'. Did you mean 't1'?"),
     ({"n_rules": 0}, ValueError, "n_rules must be at least 1, got 0."),
     ({"order": 2}, ValueError, "order must be between 0 and 1, got 2."),
     ({"uncertainty": "sh"}, ValueError, "uncertainty must be one of 'h', 's', 'hs', got 'sh'. Did you mean 's'?"),

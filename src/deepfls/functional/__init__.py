@@ -1,4 +1,7 @@
-"""The mathematics of fuzzy systems as pure functions of tensors: no state, no modules."""
+"""Formulas as pure functions of tensors: plain torch operations, no state, no modules.
+
+May import ``_checks``. Only :func:`karnik_mendel` reaches up, to its compiled kernel.
+"""
 
 from deepfls.functional.firing import (
     IntervalFiring,

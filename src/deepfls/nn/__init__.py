@@ -1,4 +1,7 @@
-"""Fuzzy systems and their parts as torch modules."""
+"""Fuzzy systems and their parts as torch modules with constrained parameters.
+
+May import ``_checks``, ``functional`` and ``kernels``.
+"""
 
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents

@@ -1,7 +1,11 @@
-"""Training: settings, batches, checkpoints, processes and the loop."""
+"""Training on one flat vector of parameters: settings, batches, loop, checkpoints, processes, the starting point.
+
+May import every folder up to ``data``.
+"""
 
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.config import TrainConfig
-from deepfls.training.loop import TrainResult, train
+from deepfls.training.loop import train
+from deepfls.training.state import TrainResult
 
 __all__ = ["Checkpoints", "TrainConfig", "TrainResult", "train"]

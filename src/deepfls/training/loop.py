@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import warnings
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,34 +14,20 @@ from deepfls.kernels.threads import one_blas_thread
 from deepfls.training.batches import Batch, Batches, MemoryBatches, Rows
 from deepfls.training.distributed import Group
 from deepfls.training.flat import FlatParameters, SlopeDecay
-from deepfls.training.state import State, TrainingState, TrainResult
+from deepfls.training.state import TrainingState, TrainResult
 from deepfls.training.steps import ByAutograd, ByKernel, LossFunction, mean_loss, step_for
 
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
+    from deepfls.training.checkpoint import CheckpointFolder
     from deepfls.training.config import TrainConfig
     from deepfls.training.progress import Progress
-
-__all__ = ["Checkpointing", "Rows", "TrainResult", "train"]
 
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
 
 # Seconds of compiling that a user would notice.
 _NOTICED = 1.0
-
-
-class Checkpointing(Protocol):
-    """Where a run leaves its state, and finds an earlier one."""
-
-    def found(self) -> State | None:
-        """The state to go on from, if there is one."""
-
-    def due(self, n_steps: int) -> bool:
-        """Whether the state after this many steps is to be kept."""
-
-    def keep(self, state: State) -> None:
-        """Keep a state."""
 
 
 def train(
@@ -53,7 +39,7 @@ def train(
     validation: Rows | None = None,
     progress: Progress | None = None,
     group: Group | None = None,
-    checkpoints: Checkpointing | None = None,
+    checkpoints: CheckpointFolder | None = None,
 ) -> TrainResult:
     """Train a system in place.
 
@@ -72,7 +58,7 @@ def train(
         Told after every step and every epoch.
     group : Group, optional
         The processes that train together; by default this one alone.
-    checkpoints : Checkpointing, optional
+    checkpoints : CheckpointFolder, optional
         Where states are kept on the way. A run that goes on from one ends as it would have ended undisturbed.
 
     Returns

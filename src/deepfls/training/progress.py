@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # Seconds between two updates of the numbers.
 _REFRESH = 0.1
@@ -23,53 +25,35 @@ class Progress(Protocol):
         """An epoch ended with this row of the history."""
 
 
-class TrainingBar:
-    """A rich progress bar with epoch, loss and rows per second; use as a context manager."""
+class _Bar:
+    """A rich progress bar on standard error with rows per second; use as a context manager."""
 
-    def __init__(self, n_epochs: int, n_rows: int, description: str = "training", *, n_done: int = 0) -> None:
+    def __init__(self, description: str, total: int, fields: dict[str, Any], *columns: str) -> None:
         from rich.console import Console  # here: keeps `import deepfls` light
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("epoch {task.fields[epoch]}/{task.fields[epochs]}"),
-            TextColumn("{task.fields[losses]}"),
-            TextColumn("{task.fields[rate]} rows/s"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task(
-            description, total=max(n_epochs * n_rows, 1), epoch=0, epochs=n_epochs, losses="loss -", rate="-"
-        )
-        self._done = n_done  # rows of an earlier sitting
+        texts = map(TextColumn, (*columns, "{task.fields[rate]} rows/s"))
+        shown = [TextColumn("{task.description}"), BarColumn(), *texts, TimeRemainingColumn()]
+        self._bar = Progress(*shown, console=Console(stderr=True))
+        self._task = self._bar.add_task(description, total=max(total, 1), rate="-", **fields)
+        self._done = 0  # rows of an earlier sitting
         self._rows = 0
-        self._began = time.perf_counter()
-        self._shown = 0.0
+        self._began = self._shown = time.perf_counter()
 
-    def __enter__(self) -> TrainingBar:
+    def __enter__(self) -> Self:
         self._bar.start()
         self._began = time.perf_counter()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._show()
         self._bar.stop()
 
-    def compiled(self, seconds: float) -> None:
-        self._bar.console.print(f"compiled the kernels in {seconds:.0f} s; they are kept, so this happens once")
-        self._began = time.perf_counter()
-
     def step(self, n_rows: int) -> None:
+        """So many more rows were read or trained on."""
         self._rows += n_rows
         if time.perf_counter() - self._shown > _REFRESH:
             self._show()
-
-    def epoch(self, row: dict[str, float]) -> None:
-        losses = f"loss {row['loss']:.4g}"
-        if "validation_loss" in row:
-            losses += f" (validation {row['validation_loss']:.4g})"
-        self._show(epoch=int(row["epoch"]), losses=losses)
 
     def _show(self, **fields: Any) -> None:
         self._shown = time.perf_counter()
@@ -77,34 +61,28 @@ class TrainingBar:
         self._bar.update(self._task, completed=self._done + self._rows, rate=f"{rate:,.0f}", **fields)
 
 
-class ReadingBar:
-    """A rich progress bar over rows that are read, with rows per second; use as a context manager."""
+class TrainingBar(_Bar):
+    """The progress of training, with epoch and loss."""
 
-    def __init__(self, n_rows: int, description: str = "reading") -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+    def __init__(self, n_epochs: int, n_rows: int, description: str = "training", *, n_done: int = 0) -> None:
+        fields = {"epoch": 0, "epochs": n_epochs, "losses": "loss -"}
+        columns = ("epoch {task.fields[epoch]}/{task.fields[epochs]}", "{task.fields[losses]}")
+        super().__init__(description, n_epochs * n_rows, fields, *columns)
+        self._done = n_done
 
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TaskProgressColumn(),
-            TextColumn("{task.fields[rate]} rows/s"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-        self._task = self._bar.add_task(description, total=max(n_rows, 1), rate="-")
-        self._rows = 0
+    def compiled(self, seconds: float) -> None:
+        self._bar.console.print(f"compiled the kernels in {seconds:.0f} s; they are kept, so this happens once")
         self._began = time.perf_counter()
 
-    def __enter__(self) -> ReadingBar:
-        self._bar.start()
-        return self
+    def epoch(self, row: dict[str, float]) -> None:
+        losses = f"loss {row['loss']:.4g}"
+        if "validation_loss" in row:
+            losses += f" (validation {row['validation_loss']:.4g})"
+        self._show(epoch=int(row["epoch"]), losses=losses)
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
-        self._bar.stop()
 
-    def step(self, n_rows: int) -> None:
-        """So many more rows were read."""
-        self._rows += n_rows
-        rate = self._rows / max(time.perf_counter() - self._began, 1e-9)
-        self._bar.update(self._task, completed=self._rows, rate=f"{rate:,.0f}")
+class ReadingBar(_Bar):
+    """The progress of reading rows."""
+
+    def __init__(self, n_rows: int, description: str = "reading") -> None:
+        super().__init__(description, n_rows, {}, "{task.percentage:>3.0f}%")
