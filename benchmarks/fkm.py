@@ -18,7 +18,7 @@ METHOD = "One thread; the fastest of many short windows, in turn."
 WORKS = (Work(64, 13, 15), Work(512, 4, 15))
 QUICK_WORKS = WORKS[:1]
 MANY_RULES = Work(512, 4, 1000)
-TARGET = Target(">=", 100)
+TARGET = Target(">=", 300)
 
 
 def measure(quick: bool = False) -> Iterator[Row]:

@@ -129,9 +129,8 @@ def test_process_without_an_answer_is_ended(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 def test_works_and_targets_are_those_of_the_comparison() -> None:
-    first, second = peers.WORKS
-    sizes: Any = [(w.n_rows, w.n_features, w.n_rules, w.epochs, w.batch) for w in peers.WORKS]
-    assert sizes == [(6_698, 4, 15, 20, 512), (20_000, 90, 50, 2, 4096)]
-    assert {target.limit for target in first.t1_targets.values()} == {4}
-    assert {target.limit for target in second.t1_targets.values()} == {30}
-    assert second.it2_targets["endgame"].limit == 300
+    sizes = [(w.n_rows, w.n_features, w.n_rules, w.epochs, w.batch) for w in peers.WORKS]
+    assert sizes == [(354, 13, 15, 60, 64), (6_698, 4, 15, 20, 512), (20_000, 90, 50, 2, 4096)]
+    assert [w.t1_targets["pytsk"].limit for w in peers.WORKS] == [15, 30, 45]
+    assert [w.it2_targets["pytsk"].limit for w in peers.WORKS] == [10, 18, 1]
+    assert peers.WORKS[2].it2_targets["endgame"].limit == 300
