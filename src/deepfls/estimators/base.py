@@ -17,13 +17,7 @@ from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.settings import (
-    ClassifierSettings,
-    RegressorSettings,
-    Settings,
-    Structure,
-    settings_by_name,
-)
+from deepfls.estimators.settings import ClassifierSettings, RegressorSettings, Settings, Structure, settings_by_name
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
 

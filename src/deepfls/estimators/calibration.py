@@ -80,11 +80,6 @@ def quantile_scores(y_true: Array, lower: Array, upper: Array) -> Array:
     return np.maximum(lower - y_true, y_true - upper)
 
 
-def least_ambiguous_scores(probabilities: Array) -> Array:
-    """``1 - p`` of every class, (rows, classes): the score of the smallest sets on average (Sadinle et al. 2019)."""
-    return 1.0 - probabilities
-
-
 def adaptive_scores(probabilities: Array) -> Array:
     """Summed probability of the classes at least as probable as each, (rows, classes): larger sets where classes are close.
 
