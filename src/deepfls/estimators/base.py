@@ -77,11 +77,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return x, getattr(checked, "feature_names_in_", None)
 
     def _fit(
-        self,
-        source: Source,
-        checkpoints: CheckpointsOrPath | None = None,
-        table: dict[str, Any] | None = None,
-        **own: Any,
+        self, source: Source, checkpoints: CheckpointsOrPath | None = None, table: dict[str, Any] | None = None, **own: Any
     ) -> None:
         """Fit a source and adopt the result.
 
