@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from deepfls.inspection import label
+from deepfls.inspection.display import label
 
 
 def test_label_is_one_line_of_plain_text() -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from deepfls import FLSRegressor, load
-from deepfls.inspection import FiringMapDisplay, MembershipsDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay, label
+from deepfls.inspection import FiringMapDisplay, MembershipsDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay
+from deepfls.inspection.display import label
 from deepfls.inspection.plain import PlainSystem
 from inspection_cases import HOSTILE, X, Y, hostile_regressor, regressor
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deepfls.cli import options as o
-from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, counted, finite_values, shown, started_processes
+from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
     from deepfls._checks.samples import Array
@@ -159,6 +159,7 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
     from sklearn.metrics import mean_pinball_loss
 
     from deepfls import metrics
+    from deepfls.estimators.calibration import group_name
 
     estimator: Any = model.estimator
     calibration = estimator.calibration_
@@ -173,7 +174,8 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
     lower, upper = (end.reshape(len(y), -1) for end in estimator.predict_interval(x, coverage=coverage))
     assert coverage is not None  # predict_interval refuses a model without one
     levels, quantiles = _quantile_grid(model, x, truth.shape)
-    groups = _group_names(model, x)
+    columns = list(calibration.group_columns)
+    groups = [group_name(row) for row in estimator._validated_x(x, reset=False)[:, columns]] if columns else None
     tail = 0.5 * (1.0 - coverage)
     scores: Scores = {}
     for place, name in enumerate(model.target_names):
@@ -206,17 +208,6 @@ def _quantile_grid(model: Model, x: Any, shape: tuple[int, ...]) -> tuple[Array,
     columns = [*(pair[0] for pair in reversed(ends)), estimator.predict(x).reshape(shape), *(pair[1] for pair in ends)]
     tails = 0.5 * (1.0 - np.array(coverages))
     return np.concatenate([tails[::-1], [0.5], 1.0 - tails]), np.stack(columns, axis=1)
-
-
-def _group_names(model: Model, x: Any) -> list[str] | None:
-    """The group of each row, by the values of the inputs that define groups; None without groups."""
-    from deepfls.estimators.calibration import group_name
-
-    estimator: Any = model.estimator
-    columns = list(estimator.calibration_.group_columns)
-    if not columns:
-        return None
-    return [group_name(values) for values in estimator._validated_x(x, reset=False)[:, columns]]
 
 
 def print_scores(output: CommandOutput, parts: Mapping[str, Scores]) -> None:
@@ -258,5 +249,7 @@ def _print_parts(output: CommandOutput, scores: Scores) -> None:
 
 
 def json_scores(scores: Scores) -> Scores:
-    """The measures for JSON."""
-    return {target: finite_values(measured) for target, measured in scores.items()}
+    """The measures for JSON, which has no NaN and no infinity: None in their place."""
+    from deepfls.inspection.words import finite_or_none
+
+    return {target: {name: finite_or_none(v) for name, v in measured.items()} for target, measured in scores.items()}

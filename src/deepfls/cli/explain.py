@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from deepfls.cli import options as o
 from deepfls.cli.output import CommandOutput, UsageError
-
-if TYPE_CHECKING:
-    from deepfls.cli.opening import Model, TableRows
 
 _FORMATS = ("text", "table", "markdown")
 
@@ -44,47 +41,32 @@ def explain(
     with output.working("reading"):
         opened = open_model(model, targets=target or [])
         rows = None if data is None else opened.read(data)
+    from deepfls.inspection.rules import content as rules_content
+
+    x: Any = None if rows is None else rows.x
+    y = None if rows is None else rows.y
+    content: dict[str, Any]
     if row is not None and rows is not None:
-        content = _explain_row(opened, rows, row, digits, output)
+        if row > rows.table.n_rows:
+            raise UsageError(f"--row must be at most {rows.table.n_rows}, the rows of {rows.table.label}, got {row}.")
+        explanation = opened.estimator.explain(x.slice(row - 1, 1) if hasattr(x, "slice") else x[row - 1 : row])
+        truth = None if y is None else y[row - 1 : row].ravel().tolist()
+        output.text(explanation.to_text(digits=digits))
+        if truth is not None:
+            output.text(f"True: {', '.join(map(str, truth))}\n")
+        content = {"row": row, "true": truth, **explanation.to_dict()}
     else:
-        content = _explain_rules(opened, rows, top, None if exact else digits, format, output, drop=drop)
+        with output.working("measuring"):
+            rules = opened.estimator.rules(x, y, drop=drop).top(top)
+            usage = None if rows is None else opened.estimator.explain_data(x, y)
+        shown_digits = None if exact else digits
+        if format == "table":
+            output.show(rules, shown_digits)
+            if rules.effect is not None:
+                output.text(f"{rules.effect}\n")
+        else:
+            output.text(rules.render(format, digits=shown_digits))
+        if usage is not None:
+            output.text("\n" + usage.to_text())
+        content = {**rules_content(rules), "usage": None if usage is None else usage.to_dict()}
     output.result({"command": "explain", "model": str(model), **content})
-
-
-def _explain_rules(
-    model: Model,
-    rows: TableRows | None,
-    top: int | None,
-    digits: int | None,
-    form: str,
-    output: CommandOutput,
-    *,
-    drop: bool,
-) -> dict[str, Any]:
-    from deepfls.inspection import content
-
-    x, y = (None, None) if rows is None else rows[1:]
-    with output.working("measuring"):
-        rules = model.estimator.rules(x, y, drop=drop).top(top)
-        usage = None if rows is None else model.estimator.explain_data(x, y)
-    if form == "table":
-        output.show(rules, digits)
-        if rules.effect is not None:
-            output.text(f"{rules.effect}\n")
-    else:
-        output.text(rules.render(form, digits=digits))
-    if usage is not None:
-        output.text("\n" + usage.to_text())
-    return {**content(rules), "usage": None if usage is None else usage.to_dict()}
-
-
-def _explain_row(model: Model, rows: TableRows, row: int, digits: int, output: CommandOutput) -> dict[str, Any]:
-    table, x, y = rows
-    if row > table.n_rows:
-        raise UsageError(f"--row must be at most {table.n_rows}, the rows of {table.label}, got {row}.")
-    explanation = model.estimator.explain(x.slice(row - 1, 1) if hasattr(x, "slice") else x[row - 1 : row])
-    truth = None if y is None else y[row - 1 : row].ravel().tolist()
-    output.text(explanation.to_text(digits=digits))
-    if truth is not None:
-        output.text(f"True: {', '.join(map(str, truth))}\n")
-    return {"row": row, "true": truth, **explanation.to_dict()}

@@ -14,16 +14,7 @@ from deepfls.cli.output import CommandOutput, UsageError, printable
 # Endings of files by target.
 ENDINGS = {"c": (".h",), "onnx": (".onnx",), "fll": (".fll",), "fis": (".fis", ".m", ".t2fis")}
 # Targets that take an option.
-_TAKEN_BY = {
-    "prefix": "c",
-    "number": "c",
-    "exp": "c",
-    "margin": "c",
-    "flash": "c",
-    "ram": "c",
-    "dtype": "onnx",
-    "data": "c onnx",
-}
+_TAKEN_BY = dict.fromkeys(("prefix", "number", "exp", "margin", "flash", "ram"), "c") | {"dtype": "onnx", "data": "c onnx"}
 _MARGIN = "Interval in C: auto, the calibrated one if there is one; none, the type-reduced set; a number widens that."
 
 

@@ -49,7 +49,7 @@ def import_model(
 
 def _check_exists(path: Path) -> None:
     if not path.is_file():
-        from deepfls.cli.opening import no_such_file
+        from deepfls.data.tables import no_such_file
 
         raise UsageError(no_such_file(path, "file of rules"))
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepfls._checks.samples import Array
-from deepfls._checks.values import did_you_mean
 from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.layout import Layout, inputs, targets
-from deepfls.data.tables import DataTable, TableError, find_files, quoted, read_table
+from deepfls.data.tables import DataTable, TableError, find_files, no_such_file, quoted, read_table
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
@@ -131,12 +130,6 @@ def check_targets_named(names: Sequence[str]) -> None:
     """Require the names of the columns of true values."""
     if not names:
         raise UsageError("--target must be given for a model that was trained in Python.")
-
-
-def no_such_file(path: Path, what: str = "file") -> str:
-    """The error of a file that does not exist, with the nearest name in its folder."""
-    near = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
-    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near)}"
 
 
 def check_output(out: Path, *, force: bool, inputs: Sequence[Path | str] = ()) -> None:

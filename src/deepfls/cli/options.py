@@ -314,7 +314,7 @@ def _option_text(parameter: Any, value: Any) -> str | list[str] | None:
 
 
 def _parse_toml(path: Path) -> dict[str, Any]:
-    from deepfls.data.tables import quoted
+    from deepfls.data.tables import no_such_file, quoted
 
     try:
         import tomllib
@@ -323,8 +323,6 @@ def _parse_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        from deepfls.cli.opening import no_such_file
-
         raise UsageError(no_such_file(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{quoted(path)} is not valid TOML: {error}.") from None

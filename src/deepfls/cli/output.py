@@ -160,7 +160,9 @@ class CommandOutput:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object of a run with ``--json``."""
         if self.json:
-            print(json.dumps({**content, "warnings": self.warnings}, default=_plain, ensure_ascii=True))
+            whole = {**content, "warnings": self.warnings}
+            # NumPy scalars and arrays become plain values.
+            print(json.dumps(whole, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)))
 
     def working(self, task: str) -> contextlib.AbstractContextManager[object]:
         """Show a spinner on standard error."""
@@ -199,16 +201,6 @@ def aligned(values: Sequence[float]) -> list[str]:
         return [f"{value:.{_DIGITS}g}" for value in values]
     decimals = max(0, _DIGITS - 1 - math.floor(math.log10(min(sizes))))
     return [f"{value:,.{decimals}f}" for value in values]
-
-
-def finite_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for JSON, which has no NaN and no infinity: None in their place."""
-    return {name: None if isinstance(v, float) and not math.isfinite(v) else v for name, v in values.items()}
-
-
-def _plain(value: Any) -> Any:
-    """NumPy scalars and arrays for JSON."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 class OneLineGroup(TyperGroup):

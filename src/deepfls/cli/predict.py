@@ -102,18 +102,12 @@ def _write_file(
 
 
 def _write_parts(
-    path: Path,
-    source: str,
-    out: Path,
-    predicted: Predict,
-    about: dict[str, Any],
-    output: CommandOutput,
-    *,
-    nulls: str,
-    resume: bool,
-    force: bool,
+    path: Path, source: str, out: Path, predicted: Predict, about: dict[str, Any], output: CommandOutput, **how: Any
 ) -> None:
-    """Write a folder of predictions for a table that is read by row groups; ``about`` identifies them."""
+    """Write a folder of predictions for a table that is read by row groups.
+
+    ``about`` identifies the predictions; ``how`` are the arguments nulls, resume and force of :func:`write_parts`.
+    """
     with output.working("starting"):
         from deepfls.cli.opening import open_model
         from deepfls.data.tables import quoted
@@ -141,11 +135,9 @@ def _write_parts(
                 lambda data: predicted(model, data),
                 out,
                 about={"model": hashlib.sha256(path.read_bytes()).hexdigest(), **about},
-                nulls=nulls,
-                resume=resume,
-                force=force,
                 group=group,
                 step=step,
+                **how,
             )
         if group.leads:
             parts = counted(written.n_parts, "part")

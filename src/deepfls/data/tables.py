@@ -119,8 +119,13 @@ def find_files(path: str | Path) -> list[Path]:
         if not found:
             raise TableError(f"No file matches {quoted(path)}.")
         return found
-    near = [entry.name for entry in file.parent.iterdir() if entry.is_file()] if file.parent.is_dir() else []
-    raise TableError(f"There is no file {quoted(path)}.{did_you_mean(file.name, near)}")
+    raise TableError(no_such_file(file))
+
+
+def no_such_file(path: Path, what: str = "file") -> str:
+    """The error of a file that does not exist, with the nearest name in its folder."""
+    near = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
+    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near)}"
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:

@@ -162,14 +162,8 @@ def _rows_at(first_row: int, altitude: Array, turbidity: Array, cells: Array, mo
     angle = months * (2 * np.pi / N_MONTHS)
     code = altitude[row, column]
     metres = np.where(code == NO_ALTITUDE, 0.0, 28.0 * code - 450.0)
-    from_axis = np.cos(latitude)
-    x = np.empty((len(cells), len(FEATURE_NAMES)))
-    x[:, 0] = from_axis * np.cos(longitude)
-    x[:, 1] = from_axis * np.sin(longitude)
-    x[:, 2] = np.sin(latitude)
-    x[:, 3] = np.sin(angle)
-    x[:, 4] = np.cos(angle)
-    x[:, 5] = metres
+    point = (np.cos(latitude) * np.cos(longitude), np.cos(latitude) * np.sin(longitude), np.sin(latitude))
+    x = np.stack([*point, np.sin(angle), np.cos(angle), metres], axis=1)
     return Block(x, turbidity[row, column, months][:, None] / 20.0)
 
 

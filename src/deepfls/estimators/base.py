@@ -17,13 +17,7 @@ from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.settings import (
-    ClassifierSettings,
-    RegressorSettings,
-    Settings,
-    Structure,
-    settings_by_name,
-)
+from deepfls.estimators.settings import ClassifierSettings, RegressorSettings, Settings, Structure, settings_by_name
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
 
@@ -83,11 +77,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return x, getattr(checked, "feature_names_in_", None)
 
     def _fit(
-        self,
-        source: Source,
-        checkpoints: CheckpointsOrPath | None = None,
-        table: dict[str, Any] | None = None,
-        **own: Any,
+        self, source: Source, checkpoints: CheckpointsOrPath | None = None, table: dict[str, Any] | None = None, **own: Any
     ) -> None:
         """Fit a source and adopt the result.
 

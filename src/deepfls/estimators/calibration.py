@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,11 +79,6 @@ def quantile_scores(y_true: Array, lower: Array, upper: Array) -> Array:
     return np.maximum(lower - y_true, y_true - upper)
 
 
-def least_ambiguous_scores(probabilities: Array) -> Array:
-    """``1 - p`` of every class, (rows, classes): the score of the smallest sets on average (Sadinle et al. 2019)."""
-    return 1.0 - probabilities
-
-
 def adaptive_scores(probabilities: Array) -> Array:
     """Summed probability of the classes at least as probable as each, (rows, classes): larger sets where classes are close.
 
@@ -141,38 +135,18 @@ def local_scale(design: Array, coefficients: Array) -> Array:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Scores of held-out rows, from which intervals of any coverage follow; made by a fit with ``coverage``.
+    """Scores of held-out rows, from which intervals of any coverage follow; made by a fit with ``coverage``."""
 
-    Attributes
-    ----------
-    method : {"cqr", "split", "aps", "none"}
-        "none": not calibrated, the type-reduced set as it was trained.
-    coverage : float
-        Coverage of the fit.
-    normalized : bool
-        Whether scores are relative to a local scale.
-    scores : array, shape (rows, outputs)
-        Scores of the held-out rows; for classes (rows, 1).
-    weight : array, shape (rows,), or None
-    group_columns : tuple of int
-        Inputs whose values make the groups; empty where there are none.
-    groups : array, shape (rows, columns), or None
-        Their values in the held-out rows.
-    floor : array, shape (outputs,)
-        What is added to the learned reaches before scores are divided by them ("cqr", normalised).
-    scale : array, shape (terms + 1, outputs), or None
-        Coefficients of the local scale ("split", normalised).
-    """
-
-    method: str
-    coverage: float
-    normalized: bool
-    scores: Array
-    weight: Array | None = None
-    group_columns: tuple[int, ...] = ()
-    groups: Array | None = None
+    method: str  # "cqr", "split", "aps", or "none": not calibrated, the type-reduced set as it was trained
+    coverage: float  # of the fit
+    normalized: bool  # whether scores are relative to a local scale
+    scores: Array  # (rows, outputs): those of the held-out rows; for classes (rows, 1)
+    weight: Array | None = None  # (rows,)
+    group_columns: tuple[int, ...] = ()  # inputs whose values make the groups; empty where there are none
+    groups: Array | None = None  # (rows, columns): their values in the held-out rows
+    # (outputs,): added to the learned reaches before scores are divided by them ("cqr", normalised)
     floor: Array | None = None
-    scale: Array | None = None
+    scale: Array | None = None  # (terms + 1, outputs): coefficients of the local scale ("split", normalised)
 
     @property
     def n_rows(self) -> int:
@@ -191,7 +165,14 @@ class Calibration:
         known, member = np.unique(self.groups, axis=0, return_inverse=True)
         asked, place = np.unique(x[:, list(self.group_columns)], axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
-        _check_known([group_name(v) for v in asked[~found.any(axis=1)]], [group_name(v) for v in known])
+        if not found.any(axis=1).all():
+            unknown, names = (list(map(group_name, part)) for part in (asked[~found.any(axis=1)], known))
+            more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
+            shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+            raise ValueError(
+                f"group must be one that was calibrated, {shown}, got {unknown[0]}{more}; fit with rows of that group, or "
+                "with group_calibration=None."
+            )
         quantiles = np.empty((len(asked), self.scores.shape[1]))
         for row, at in enumerate(found.argmax(axis=1)):
             rows = member.ravel() == at
@@ -268,17 +249,6 @@ def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> No
     for value, count in zip(values, counts, strict=True):
         check_calibration_rows(int(count), coverage, group_name(value))
     check_calibration_rows(len(x), coverage)
-
-
-def _check_known(unknown: Sequence[str], known: Sequence[str]) -> None:
-    """Require groups that were calibrated."""
-    if unknown:
-        more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
-        shown = ", ".join(known[:10]) + (", ..." if len(known) > 10 else "")
-        raise ValueError(
-            f"group must be one that was calibrated, {shown}, got {unknown[0]}{more}; fit with rows of that group, or with "
-            "group_calibration=None."
-        )
 
 
 def group_name(values: Array) -> str:

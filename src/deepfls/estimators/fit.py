@@ -181,10 +181,12 @@ def _fit_once(
         calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     if group.leads and data.stream is not None and data.stream.n_dropped:
         warnings.warn(f"{data.stream.n_dropped:,} rows with a missing value were left out.", stacklevel=5)
+    before = [] if earlier is None else earlier.history
+    first_epoch = before[-1]["epoch"] if before else 0.0
     return FitResult(
         structure=structure,
         model=model,
-        history=_continued([] if earlier is None else earlier.history, trained.history),
+        history=[*before, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.history)],
         stopped_by=trained.stopped_by,
         classes=data.classes,
         input_range=data.input_range,
@@ -325,9 +327,3 @@ def _sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
         value.detach().cpu().double().numpy() for value in (system.centers, lower, upper, heights)
     )
     return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
-
-
-def _continued(earlier: list[dict[str, float]], history: list[dict[str, float]]) -> list[dict[str, float]]:
-    """The history of all fits together, with epochs counted through."""
-    first = earlier[-1]["epoch"] if earlier else 0.0
-    return [*earlier, *({**row, "epoch": first + row["epoch"]} for row in history)]

@@ -149,18 +149,15 @@ def calibrated(
         scores = class_scores(model, held.x, method)
         return replace(empty, scores=np.take_along_axis(scores, held.y.astype(np.int64), axis=1))
     some = trained.take(slice(None, None, -(-trained.n_rows // _FITTED_ROWS)))
-    if settings.normalized_scores:
-        scale, floor = None, None
-        if method == "split":
-            scale = _fitted_scale(model, some)
-        else:
-            floor = _reach_floor(model, some.x)
-        empty = replace(empty, normalized=True, scale=scale, floor=floor)
-    parts = _parts(model, empty, held.x)
+    if settings.normalized_scores and method == "split":
+        empty = replace(empty, normalized=True, scale=_fitted_scale(model, some))
+    elif settings.normalized_scores:
+        empty = replace(empty, normalized=True, floor=_reach_floor(model, some.x))
+    y, below, above = _parts(model, empty, held.x)
     if method == "cqr" and not empty.normalized:
-        scores = conformal.quantile_scores(held.y, parts.y - parts.below, parts.y + parts.above)
+        scores = conformal.quantile_scores(held.y, y - below, y + above)
     else:
-        scores = conformal.interval_scores(held.y, parts.y, parts.below, parts.above)
+        scores = conformal.interval_scores(held.y, y, below, above)
     return replace(empty, scores=scores)
 
 
@@ -171,24 +168,17 @@ def _reach_floor(model: ScaledSystem, x: Array) -> Array:
     return np.where(reach > 0, _FLOOR_SHARE * reach, model.y_scaling.scale)
 
 
-class _Parts(NamedTuple):
+def _parts(model: ScaledSystem, calibration: Calibration, x: Array) -> tuple[Array, Array, Array]:
     """Crisp output and the reaches below and above it that the calibration scales, each (rows, outputs)."""
-
-    y: Array
-    below: Array
-    above: Array
-
-
-def _parts(model: ScaledSystem, calibration: Calibration, x: Array) -> _Parts:
     if calibration.method == "split":
         y = model.predictions(x)
         reach = np.ones_like(y) * model.y_scaling.scale
         if calibration.scale is not None:
             reach = reach * _local_scale(model, x, calibration.scale)
-        return _Parts(y, reach, reach)
+        return y, reach, reach
     lower, upper, y = model.reduced(x)
     floor = 0.0 if calibration.floor is None else calibration.floor
-    return _Parts(y, y - lower + floor, upper - y + floor)
+    return y, y - lower + floor, upper - y + floor
 
 
 def _terms(system: System, z: Tensor, *, linear: bool) -> Tensor:
@@ -268,4 +258,5 @@ def class_scores(model: ScaledSystem, x: Array, method: str) -> Array:
     """Scores (rows, classes) of the classes of a classifier; the most probable one has the smallest."""
     # torch's softmax, with which the scores in existing model files were computed.
     probabilities = torch.from_numpy(model.outputs(x)).softmax(dim=1).numpy()
-    return (conformal.adaptive_scores if method == "aps" else conformal.least_ambiguous_scores)(probabilities)
+    # 1 - p gives the smallest sets on average (Sadinle et al. 2019).
+    return conformal.adaptive_scores(probabilities) if method == "aps" else 1.0 - probabilities

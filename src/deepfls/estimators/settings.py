@@ -245,19 +245,11 @@ class Structure:
         check_option("kind", self.kind, KINDS)
         check_count("n_rules", self.n_rules)
         check_option("tnorm", self.tnorm, TNORMS)
-        sizes = (self.n_features, self.n_outputs)
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
+        own: dict[str, Any] = {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
+        made, own = (T1FLS, {}) if self.kind == "t1" else (IT2FLS, own)
         with torch.random.fork_rng(devices=[]):
-            if self.kind == "t1":
-                return T1FLS(*sizes, n_rules=self.n_rules, order=self.order, tnorm=tnorm)
-            return IT2FLS(
-                *sizes,
-                n_rules=self.n_rules,
-                order=self.order,
-                uncertainty=self.uncertainty,
-                type_reduction=self.type_reduction,
-                tnorm=tnorm,
-            )
+            return made(self.n_features, self.n_outputs, n_rules=self.n_rules, order=self.order, tnorm=tnorm, **own)
 
 
 def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:

@@ -16,6 +16,8 @@ import numpy as np
 
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
+from deepfls.estimators.fit import FitResult
+from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import structure_of
 from deepfls.inspection.plain import Array
 from deepfls.inspection.words import plural
@@ -303,13 +305,14 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     if parsed.heights is not None:
         fixed |= {"kind": "it2", "uncertainty": "h", "type_reduction": "km"}
     made = FLSRegressor(**{**settings, **fixed})
-    limits = np.array([variable.limits for variable in parsed.inputs]).T
+    limits, targets = (np.array([v.limits for v in part]).T for part in (parsed.inputs, parsed.outputs))
     # A uniform variable has a standard deviation of its range / √12.
-    x_scaling = Scaling(limits.mean(axis=0), _spread(limits))
-    targets = np.array([variable.limits for variable in parsed.outputs]).T
-    y_scaling = Scaling(targets.mean(axis=0), _spread(targets))
-    made._structure_ = structure_of(made, n_features, len(parsed.outputs))
-    system: Any = made._structure_.new_system().double()
+    x_scaling, y_scaling = (
+        Scaling(ends.mean(axis=0), np.where(ends[1] > ends[0], ends[1] - ends[0], 1.0) / math.sqrt(12.0))
+        for ends in (limits, targets)
+    )
+    structure = structure_of(made, n_features, len(parsed.outputs))
+    system: Any = structure.new_system().double()
     system.centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
     sigmas = parsed.sigmas / x_scaling.scale
     if parsed.heights is None:
@@ -320,19 +323,9 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     at_middle = parsed.intercepts + parsed.slopes @ x_scaling.shift
     system.intercepts = (at_middle - y_scaling.shift) / y_scaling.scale
     system.slopes = parsed.slopes * x_scaling.scale / y_scaling.scale[:, np.newaxis]
-    made.system_ = system.requires_grad_(False)
-    made.x_scaling_, made.y_scaling_ = x_scaling, y_scaling
-    made.input_range_ = limits
-    made.history_, made.n_epochs_, made.stopped_by_ = [], 0, "epochs"
-    made.n_features_in_ = n_features
-    made._single_target_ = len(parsed.outputs) == 1
-    made.target_names_ = tuple(variable.name for variable in parsed.outputs)
-    inputs = [variable.name for variable in parsed.inputs]
-    if names and len(set(inputs)) == n_features:
-        made.feature_names_in_ = np.array(inputs, dtype=object)
+    model = ScaledSystem(system.requires_grad_(False), x_scaling, y_scaling)
+    inputs, outputs = ([variable.name for variable in part] for part in (parsed.inputs, parsed.outputs))
+    named = inputs if names and len(set(inputs)) == n_features else None
+    own = {"target_names_": tuple(outputs), "_single_target_": len(outputs) == 1}
+    made._adopt(FitResult(structure, model, [], "epochs", input_range=limits), named, None, **own)
     return made
-
-
-def _spread(limits: Array) -> Array:
-    ranges = limits[1] - limits[0]
-    return np.where(ranges > 0, ranges, 1.0) / math.sqrt(12.0)

@@ -34,7 +34,7 @@ class Display:
 
     def _finish(self, ax: Axes) -> Self:
         """Hide two spines, and store the axes and their figure."""
-        hide_spines(ax)
+        ax.spines[["top", "right"]].set_visible(False)
         self.ax_, self.figure_ = ax, cast("Figure", ax.figure)
         return self
 
@@ -59,11 +59,6 @@ def new_figure(width: float, height: float) -> Figure:
 def new_axes(ax: Axes | None, width: float = 5.0, height: float = 4.0) -> Axes:
     """The axes given, or those of a new figure."""
     return new_figure(width, height).subplots() if ax is None else ax
-
-
-def hide_spines(ax: Axes) -> None:
-    """Hide the upper and the right spine."""
-    ax.spines[["top", "right"]].set_visible(False)
 
 
 def draw_points(ax: Axes, x: Array, y: Array, *, color: str, alpha: float) -> None:

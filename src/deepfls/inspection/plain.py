@@ -69,50 +69,25 @@ class RuleWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class PlainSystem:
-    """A Type-1 or Interval Type-2 TSK system without torch.
+    """A Type-1 or Interval Type-2 TSK system without torch."""
 
-    Attributes
-    ----------
-    kind : {"t1", "it2"}
-    tnorm : {"product", "htsk"}
-    order : {0, 1}
-    uncertainty : {"h", "s", "hs", ""}
-        Empty for Type-1 systems.
-    type_reduction : {"km", "nt", "bmm", "sm", ""}
-        Empty for Type-1 systems.
-    feature_names, output_names : tuple of str
-        Outputs are the targets, or the classes of a classifier.
-    classes : ndarray or None
-        The classes of a classifier; its outputs are logits.
-    centers, lower_sigmas, upper_sigmas, log_heights : ndarray, shape (rules, features)
-        ``log_heights`` are 0 where the height is not uncertain.
-    intercepts : ndarray, shape (rules, outputs)
-    slopes : ndarray, shape (rules, outputs, features)
-    mix : ndarray, shape (outputs,), or None
-        α of the "bmm" reduction.
-    input_range : ndarray, shape (2, features), or None
-        Smallest and largest value in the training data.
-    rule_shares : ndarray, shape (rules,), or None
-        Share of the firing of every rule on the training data.
-    """
-
-    kind: str
-    tnorm: str
-    order: int
-    uncertainty: str
-    type_reduction: str
+    kind: str  # "t1" or "it2"
+    tnorm: str  # "product" or "htsk"
+    order: int  # 0 or 1
+    uncertainty: str  # "h", "s" or "hs"; empty for Type-1 systems
+    type_reduction: str  # "km", "nt", "bmm" or "sm"; empty for Type-1 systems
     feature_names: tuple[str, ...]
-    output_names: tuple[str, ...]
-    classes: Array | None
-    centers: Array
-    lower_sigmas: Array
-    upper_sigmas: Array
-    log_heights: Array
-    intercepts: Array
-    slopes: Array
-    mix: Array | None
-    input_range: Array | None
-    rule_shares: Array | None
+    output_names: tuple[str, ...]  # the targets, or the classes of a classifier
+    classes: Array | None  # of a classifier, whose outputs are logits
+    centers: Array  # (rules, features)
+    lower_sigmas: Array  # (rules, features)
+    upper_sigmas: Array  # (rules, features)
+    log_heights: Array  # (rules, features): 0 where the height is not uncertain
+    intercepts: Array  # (rules, outputs)
+    slopes: Array  # (rules, outputs, features)
+    mix: Array | None  # (outputs,): α of the "bmm" reduction
+    input_range: Array | None  # (2, features): smallest and largest value in the training data
+    rule_shares: Array | None  # (rules,): share of the firing of every rule on the training data
 
     @property
     def n_rules(self) -> int:
@@ -138,6 +113,8 @@ class PlainSystem:
         system = estimator.system_
         n_outputs = system.n_outputs
         classes = getattr(estimator, "classes_", None)
+        names = getattr(estimator, "feature_names_in_", None)
+        outputs = getattr(estimator, "table_", {}).get("targets") if classes is None else classes
         x_shift, x_scale = np.zeros(system.n_features), np.ones(system.n_features)
         y_shift, y_scale = np.zeros(n_outputs), np.ones(n_outputs)
         if not scaled:
@@ -166,8 +143,8 @@ class PlainSystem:
         return cls(
             tnorm=system.tnorm,
             order=system.consequents.order,
-            feature_names=_feature_names(estimator),
-            output_names=_output_names(estimator),
+            feature_names=tuple(f"x{m}" for m in range(system.n_features)) if names is None else tuple(map(str, names)),
+            output_names=tuple(estimator.target_names_) if outputs is None else tuple(map(str, outputs)),
             classes=classes,
             centers=array(system.centers) * x_scale + x_shift,
             intercepts=y_shift + y_scale * (array(system.intercepts) - slopes @ x_shift),
@@ -305,18 +282,3 @@ def _end_points(lower: Array, upper: Array, consequents: Array) -> tuple[Array, 
     low, up, values = (torch.from_numpy(np.ascontiguousarray(part)) for part in (lower, upper, consequents))
     y_left, y_right = karnik_mendel(low, up, values)
     return y_left.numpy(), y_right.numpy()
-
-
-def _feature_names(estimator: FLSEstimator) -> tuple[str, ...]:
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        return tuple(f"x{m}" for m in range(estimator.system_.n_features))
-    return tuple(str(name) for name in names)
-
-
-def _output_names(estimator: FLSEstimator) -> tuple[str, ...]:
-    classes = getattr(estimator, "classes_", None)
-    if classes is not None:
-        return tuple(str(c) for c in classes)
-    table = getattr(estimator, "table_", None)
-    return tuple(estimator.target_names_ if table is None else table["targets"])

@@ -184,12 +184,10 @@ def _data(s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
         "metrics": [] if truth is None else _measures(s, x, truth),
         "sample": x[chosen].tolist(),
         "places": (chosen + 1).tolist(),
-        "truth": None if truth is None else [[_number_or_text(v) for v in row] for row in truth[chosen].tolist()],
+        "truth": None
+        if truth is None
+        else [[v if isinstance(v, float) else str(v) for v in row] for row in truth[chosen].tolist()],
     }
-
-
-def _number_or_text(value: Any) -> float | str:
-    return value if isinstance(value, float) else str(value)
 
 
 def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
@@ -197,14 +195,11 @@ def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
 
     outputs = outputs_of(s, x)
     if s.classes is not None:
-        values = {
-            "accuracy": accuracy_score(truth[:, 0], s.classes[outputs.argmax(axis=1)]),
-            "log loss": metrics.log_loss(truth[:, 0], softmax(outputs), s.classes),
-        }
-        return [{"name": "all classes", "values": {name: finite_or_none(v) for name, v in values.items()}}]
-    rows = []
-    for k, name in enumerate(s.output_names):
-        pair = truth[:, k], outputs[:, k]
-        values = {"RMSE": root_mean_squared_error(*pair), "MAE": mean_absolute_error(*pair), "R²": r2_score(*pair)}
-        rows.append({"name": name, "values": {measure: finite_or_none(v) for measure, v in values.items()}})
-    return rows
+        accuracy = accuracy_score(truth[:, 0], s.classes[outputs.argmax(axis=1)])
+        log_loss = metrics.log_loss(truth[:, 0], softmax(outputs), s.classes)
+        return [{"name": "all classes", "values": {"accuracy": accuracy, "log loss": finite_or_none(log_loss)}}]
+    measures = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error, "R²": r2_score}
+    return [
+        {"name": name, "values": {key: finite_or_none(f(truth[:, k], outputs[:, k])) for key, f in measures.items()}}
+        for k, name in enumerate(s.output_names)
+    ]

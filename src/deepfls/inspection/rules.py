@@ -44,25 +44,14 @@ _TABLE_WIDTH = 124
 
 @dataclass(frozen=True)
 class DropEffect:
-    """What leaving out sets changed.
-
-    Attributes
-    ----------
-    n_dropped, n_sets : int
-    measure : str
-        "RMSE" or "accuracy"; empty where no true values were given.
-    before, after : float
-        The measure with all sets and without the dropped ones; NaN where no true values were given.
-    change : float
-        Root mean square of the change of the outputs; NaN where no rows were given.
-    """
+    """What leaving out sets changed."""
 
     n_dropped: int
     n_sets: int
-    measure: str = ""
-    before: float = math.nan
-    after: float = math.nan
-    change: float = math.nan
+    measure: str = ""  # "RMSE" or "accuracy"; empty without true values
+    before: float = math.nan  # the measure with all sets; NaN without true values
+    after: float = math.nan  # the measure without the dropped sets
+    change: float = math.nan  # root mean square of the change of the outputs; NaN without rows
 
     def __str__(self) -> str:
         text = f"{self.n_dropped} of {self.n_sets} sets left out, wider than the data"
@@ -157,7 +146,17 @@ class Rules:
         return self.to_table()
 
     def _repr_html_(self) -> str:
-        return as_html(self, 4)
+        shown = [
+            {
+                "number": rule + 1,
+                "share": self.share_of(rule),
+                "conditions": short_clauses(self.plain, rule, 4),
+                "outputs": short_consequent_texts(self.plain, rule, 4),
+            }
+            for rule in self.order[:_RULES_SHOWN]
+        ]
+        more = len(self.order) - _RULES_SHOWN
+        return rendered("rules.html", about=system_line(self.plain), effect=self.effect, rules=shown, more=more)
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
@@ -210,7 +209,7 @@ def summary_html(estimator: FLSEstimator) -> str:
     rules = rules_of(estimator)
     more = len(rules) - _LEADING
     note = f"<p>{more:,} more: <code>rules()</code> shows them.</p>" if more > 0 else ""
-    return as_html(rules.top(_LEADING), 4) + note
+    return rules.top(_LEADING)._repr_html_() + note
 
 
 def _document(rules: Rules, template: str, name: Callable[[object], str], digits: int | None) -> str:
@@ -281,19 +280,3 @@ def _table_text(rules: Rules, digits: int | None) -> str:
     with console.capture() as capture:
         console.print(rules.to_table(digits))
     return capture.get()
-
-
-def as_html(rules: Rules, digits: int | None) -> str:
-    """A table for notebooks; every name is escaped."""
-    s = rules.plain
-    shown = [
-        {
-            "number": rule + 1,
-            "share": rules.share_of(rule),
-            "conditions": short_clauses(s, rule, digits),
-            "outputs": short_consequent_texts(s, rule, digits),
-        }
-        for rule in rules.order[:_RULES_SHOWN]
-    ]
-    more = len(rules.order) - _RULES_SHOWN
-    return rendered("rules.html", about=system_line(s), effect=rules.effect, rules=shown, more=more)

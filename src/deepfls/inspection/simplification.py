@@ -230,8 +230,7 @@ def _estimator_with(estimator: FLSEstimator, s: PlainSystem, x: Array) -> FLSEst
     fewer._structure_ = replace(estimator._structure_, n_rules=s.n_rules)
     # "auto" was decided when the system was made.
     system = replace(fewer._structure_, tnorm=estimator.system_.tnorm).new_system()
-    device = estimator.system_.centers.device
-    system.to(device=device, dtype=torch.float64)
+    system.to(device=estimator.system_.centers.device, dtype=torch.float64)
     fill_system(system, s)
     fewer.system_ = system.requires_grad_(False)
     fewer.rule_shares_ = shares_of(s, estimator.x_scaling_.apply(x))

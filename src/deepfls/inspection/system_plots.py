@@ -11,7 +11,7 @@ import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import index_of, one_row, rows_of
-from deepfls.inspection.display import COLORS, Display, hide_spines, label, new_axes, new_figure
+from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import Array, PlainSystem, firing_shares
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class MembershipsDisplay:
                 ax.fill_between(grid, lower[:, rule], upper[:, rule], color=color, alpha=0.25, linewidth=0)
                 ax.plot(grid, upper[:, rule], color=color, linewidth=1.2, label=f"rule {rule + 1}")
             ax.set(xlabel=label(name), ylim=(0, 1.05))
-            hide_spines(ax)
+            ax.spines[["top", "right"]].set_visible(False)
         for ax in axes[n_shown:]:
             ax.set_visible(False)
         axes[0].set_ylabel("grade")
