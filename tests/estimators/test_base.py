@@ -148,7 +148,7 @@ def test_fit_leaves_the_world_as_it_was(make: Callable[..., Any], y: np.ndarray)
     assert outside() == before
 
 
-def test_small_starts_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_threads_of_torch_is_not_touched_during_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def watching(*args: Any, **options: Any) -> None:
@@ -156,8 +156,9 @@ def test_small_starts_run_on_one_thread(monkeypatch: pytest.MonkeyPatch) -> None
         initialize_system(*args, **options)
 
     monkeypatch.setattr("deepfls.estimators.fit.initialize_system", watching)
+    before = torch.get_num_threads()
     regressor().fit(X, Y)
-    assert seen == [1]
+    assert [*seen, torch.get_num_threads()] == [before, before]
 
 
 def test_fit_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
