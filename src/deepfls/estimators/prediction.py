@@ -41,7 +41,7 @@ System = T1FLS | IT2FLS
 RowFunction = Callable[[System, Tensor], tuple[Tensor, ...]]
 
 # Rows of a chunk, which bounds the memory beside the rows and the results.
-CHUNK = 65_536
+CHUNK = 32_768
 # Rows of one part of the output, about.
 PART_ROWS = 2**20
 MANIFEST = "_deepfls.json"
@@ -76,19 +76,23 @@ class ScaledSystem:
                 parts.append([value.cpu().numpy() for value in function(self.system, z)])
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
-    def _ends_and_output(self, x: Array) -> Array:
-        """y_left, y_right and y in scaled units, (rows, 3, outputs); all three equal for Type-1 systems."""
+    def _values(self, x: Array, first: int) -> Array:
+        """Of y_left, y_right and y those from ``first`` on, in scaled units, (rows, values, outputs).
+
+        All three are equal for Type-1 systems.
+        """
         compiled = _compiled(self.system)
         if compiled is None:
-            return self.evaluated(x, _plain_outputs)[0]
-        results = np.empty((len(x), 3, self.system.n_outputs))
-        for first in range(0, len(x), CHUNK):
-            results[first : first + CHUNK] = compiled(self.x_scaling.apply(x[first : first + CHUNK]))
-        return results
+            return self.evaluated(x, _plain_outputs)[0][:, first:]
+        values = np.empty((len(x), 3 - first, self.system.n_outputs))
+        for start in range(0, len(x), CHUNK):
+            part = slice(start, start + CHUNK)
+            values[part] = compiled(self.x_scaling.apply(x[part]))[:, first:]
+        return values
 
     def outputs(self, x: Array) -> Array:
         """Crisp outputs in scaled units, (rows, outputs): the logits of a classifier."""
-        return self._ends_and_output(x)[:, 2]
+        return self._values(x, 2)[:, 0]
 
     def predictions(self, x: Array) -> Array:
         """Crisp outputs in the units of the targets, (rows, outputs)."""
@@ -96,7 +100,7 @@ class ScaledSystem:
 
     def reduced(self, x: Array) -> ReducedSet:
         """The type-reduced set of an IT2 system in the units of the targets."""
-        lower, upper, y = map(self.y_scaling.invert, self._ends_and_output(x).transpose(1, 0, 2))
+        lower, upper, y = map(self.y_scaling.invert, self._values(x, 0).transpose(1, 0, 2))
         # The change of units may round the ends past the crisp output.
         return ReducedSet(np.minimum(lower, y), np.maximum(upper, y), y)
 

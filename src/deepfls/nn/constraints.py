@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import softplus
 
 from deepfls._checks.tensors import check_order_values, check_range_values
 from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA, MIN_LOG_SIGMA, MIN_LOGIT, MIN_RATIO, MIN_SIGMA
@@ -65,7 +65,8 @@ class UnitInterval:
         return torch.sigmoid(raw.clamp(min=MIN_LOGIT))
 
     def log(self, raw: Tensor) -> Tensor:
-        return logsigmoid(raw.clamp(min=MIN_LOGIT))
+        # Not logsigmoid, which starts threads for any number of values. Beyond the threshold e^-x is below rounding.
+        return -softplus(-raw.clamp(min=MIN_LOGIT), threshold=100.0)
 
     def raw(self, value: Tensor, name: str = "heights") -> Tensor:
         check_range_values(name, value, math.exp(MIN_LOGIT), 1.0)
