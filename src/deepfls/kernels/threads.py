@@ -43,7 +43,7 @@ def over_parts(function: Callable[[int, int, int], Any], n_rows: int, n_parts: i
 
 
 class _BlasGuard:
-    """Holds BLAS at one thread while somebody is inside; the last one out restores what the first one found."""
+    """Holds BLAS at one thread while a context is open; the last one to close restores what the first one found."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -76,7 +76,7 @@ class _BlasGuard:
             library.set_num_threads(n_threads)
 
     def restart(self) -> None:
-        """In a forked process nobody is inside, and a lock that was held stays held."""
+        """Start anew in a forked process: it has no other threads, and a lock they held would stay locked."""
         self._lock = threading.Lock()
         if self._n_inside:
             self._n_inside = 0

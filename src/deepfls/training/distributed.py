@@ -76,7 +76,7 @@ class Group:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """An error of one process becomes one of all, so that nobody waits for who has left; the leader tells it.
+        """An error of one process is raised in all of them, so that no process waits for another; the leader reports it.
 
         In the other processes the error has the attribute ``told``.
         """
@@ -120,7 +120,7 @@ def process_group() -> Iterator[Group]:
     """Join the processes that torchrun started; the group that the caller has joined already is used as it is.
 
     All processes meet at a barrier before the group is taken down: without it one that is done closes connections that
-    another still reads from. After an error nobody waits.
+    another still reads from. After an error no process waits.
     """
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():

@@ -102,7 +102,7 @@ def start_sigmas(rows: Array, width: float) -> Array:
     """Standard deviation of each input times ``width``, 1 where it is 0; (features,)."""
     deviation = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
     deviation = np.where(deviation > 0, deviation, 1.0)
-    # Room for the ± of the two widths.
+    # The bounds leave a margin for the ± of the two widths.
     return np.clip(deviation * width, MIN_SIGMA * 2, MAX_SIGMA / 2)
 
 

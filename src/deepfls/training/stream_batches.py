@@ -61,7 +61,7 @@ class Preparation(NamedTuple):
         mixing.put_rows(columns, shift, scale, FARTHEST, goes, packed)
 
     def empty(self, n_rows: int) -> Array:
-        """Room for packed rows."""
+        """An array for packed rows, not filled."""
         return np.empty((n_rows, self.n_columns), dtype=np.float32 if self.dtype == torch.float32 else np.float64)
 
     def rows(self, packed: Tensor) -> Rows:
@@ -187,7 +187,7 @@ class StreamBatches:
         first = 0
         for k in np.flatnonzero(mine):
             if self._closed:
-                break  # nobody waits for this window any more
+                break  # the batches were closed: this window is not needed
             part = self._source.read(int(window.groups[k]), classes=self._prepared.classes is not None)
             if len(part.rows) != window.sizes[k]:
                 group = self._source.files.groups[int(window.groups[k])]
