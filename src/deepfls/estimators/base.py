@@ -23,6 +23,9 @@ from deepfls.training.checkpoint import Checkpoints
 
 CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
 
+# Fields of a result that not every fit has; each is an attribute of the estimator with an underscore behind its name.
+_OPTIONAL = ("classes", "input_range", "rule_shares", "feature_importances", "initial_sets")
+
 
 class FiringStrengths(NamedTuple):
     """Lower and upper firing strength of every rule, each (rows, rules); equal for Type-1 systems."""
@@ -44,6 +47,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     feature_names_in_: Array
     input_range_: Array
     rule_shares_: Array
+    feature_importances_: Array
     calibration_: Calibration | None
     interval_model_: FLSEstimator | None
     initial_sets_: Array
@@ -93,7 +97,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     def _result(self) -> FitResult:
         """The fitted attributes as the result of a fit."""
         part = getattr(self, "interval_model_", None)
-        optional = ("classes", "input_range", "rule_shares", "initial_sets", "calibration")
+        optional = (*_OPTIONAL, "calibration")
         return FitResult(
             structure=self._structure_,
             model=self._model,
@@ -115,7 +119,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         self.history_, self.n_epochs_, self.stopped_by_ = result.history, len(result.history), result.stopped_by
         self.calibration_ = result.calibration
         self.n_features_in_ = result.structure.n_features
-        optional = {name: getattr(result, name) for name in ("classes", "input_range", "rule_shares", "initial_sets")}
+        optional = {name: getattr(result, name) for name in _OPTIONAL}
         optional |= {
             "feature_names_in": None if feature_names is None else np.array(feature_names, dtype=object),
             "table": table,

@@ -22,6 +22,7 @@ from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, Training
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
+from deepfls.estimators.importances import feature_importances
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import (
     DTYPES,
@@ -65,6 +66,7 @@ class FitResult:
     classes: Array | None = None
     input_range: Array | None = None
     rule_shares: Array | None = None
+    feature_importances: Array | None = None
     initial_sets: Array | None = None  # None for a table on disk
     calibration: Calibration | None = None
     part: FitResult | None = None  # with a refit, the system that learned without the calibration rows, and was calibrated
@@ -178,6 +180,7 @@ def _fit_once(
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
         model = ScaledSystem(system.to(dtype=torch.float64).requires_grad_(False), data.x_scaling, data.y_scaling)
         shares = model.rule_weights(data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)])
+        importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
         calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     if group.leads and data.stream is not None and data.stream.n_dropped:
         warnings.warn(f"{data.stream.n_dropped:,} rows with a missing value were left out.", stacklevel=5)
@@ -191,6 +194,7 @@ def _fit_once(
         classes=data.classes,
         input_range=data.input_range,
         rule_shares=torch.from_numpy(shares).mean(dim=0).numpy(),
+        feature_importances=importances,
         initial_sets=initial_sets,
         calibration=calibration,
     )

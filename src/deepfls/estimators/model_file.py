@@ -85,7 +85,7 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
     arrays = {f"{_SYSTEM}{name}": value.cpu().numpy() for name, value in estimator.system_.state_dict().items()}
     for name, scaling in (("x_scaling", estimator.x_scaling_), ("y_scaling", estimator.y_scaling_)):
         arrays |= {f"{name}.shift": scaling.shift, f"{name}.scale": scaling.scale}
-    for name in ("input_range", "rule_shares", "initial_sets"):
+    for name in ("input_range", "rule_shares", "feature_importances", "initial_sets"):
         if hasattr(estimator, f"{name}_"):
             arrays[f"data.{name}"] = getattr(estimator, f"{name}_")
     part, calibration = (getattr(estimator, name, None) for name in ("interval_model_", "calibration_"))
@@ -110,7 +110,8 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
         Scaling(*(_shaped(arrays, f"{name}.{part}", (n_columns,)) for part in ("shift", "scale")))
         for name, n_columns in (("x_scaling", n_features), ("y_scaling", n_targets))
     ]
-    shapes = {"input_range": (2, n_features), "rule_shares": (n_rules,), "initial_sets": (4, n_rules, n_features)}
+    shapes: dict[str, tuple[int, ...]] = {"input_range": (2, n_features), "rule_shares": (n_rules,)}
+    shapes |= {"feature_importances": (n_features,), "initial_sets": (4, n_rules, n_features)}
     part = None
     if "interval_model" in description:
         if "interval_model" in description["interval_model"]:

@@ -191,6 +191,9 @@ SETTINGS_TEXT = """
         Smallest and largest value of every input in the training data.
     rule_shares_ : ndarray, shape (rules,)
         Share of the firing that every rule had, on average over the training data; they add up to 1.
+    feature_importances_ : ndarray, shape (features,)
+        Mean absolute push of every input on the predictions of training rows, as shares that add up to 1; on probabilities
+        for a classifier.
     calibration_ : Calibration or None
         Scores of the rows held out for calibration; None without ``coverage``.
     interval_model_ : FLSRegressor, FLSClassifier or None
