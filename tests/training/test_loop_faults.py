@@ -17,9 +17,8 @@ from torch import Tensor
 from deepfls.functional.losses import l2
 from deepfls.training.batches import Batch, Rows
 from deepfls.training.distributed import Group
-from deepfls.training.flat import FlatParameters
+from deepfls.training.flat import FlatParameters, step_for
 from deepfls.training.loop import _summed_step
-from deepfls.training.steps import step_for
 from loop_cases import (
     DIVERGED,
     INTERRUPTED,

@@ -5,7 +5,6 @@ May import every folder up to ``data``.
 
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.config import TrainConfig
-from deepfls.training.loop import train
-from deepfls.training.state import TrainResult
+from deepfls.training.loop import TrainResult, train
 
 __all__ = ["Checkpoints", "TrainConfig", "TrainResult", "train"]

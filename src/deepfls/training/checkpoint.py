@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from deepfls._files import ArrayFormat, write_whole
 from deepfls.training.distributed import Group
-from deepfls.training.state import State
 
 Array = np.ndarray[Any, np.dtype[Any]]
+# A run as plain values and tensors.
+State = tuple[dict[str, Any], dict[str, Tensor]]
 
 _START = "start.safetensors"
 _OWNER = "owner.txt"
