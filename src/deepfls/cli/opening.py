@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepfls._checks.samples import Array
 from deepfls.cli.output import CommandOutput, UsageError
-from deepfls.data.layout import Layout, inputs, targets
 from deepfls.data.tables import DataTable, TableError, find_files, no_such_file, quoted, read_table
+from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
-    from deepfls.estimators import FLSClassifier, FLSRegressor
 
 
 class TableRows(NamedTuple):
@@ -26,55 +25,14 @@ class TableRows(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Model:
-    """A loaded model and its layout."""
+class Model(TableModel):
+    """A loaded model and its file."""
 
-    estimator: FLSRegressor | FLSClassifier
-    layout: Layout
     path: Path
-
-    @property
-    def classes(self) -> Array | None:
-        """The classes of a classifier, None for a regressor."""
-        return getattr(self.estimator, "classes_", None)
-
-    @property
-    def task(self) -> str:
-        return "regression" if self.classes is None else "classification"
-
-    @property
-    def target_names(self) -> list[str]:
-        """Names of the targets; without names, y or y1, y2, ..."""
-        if self.layout.targets:
-            return list(self.layout.targets)
-        n_targets = 1 if self.classes is not None else self.estimator.system_.n_outputs
-        return ["y"] if n_targets == 1 else [f"y{place}" for place in range(1, n_targets + 1)]
 
     def table(self, source: str) -> DataTable:
         """Read a table into memory."""
         return read_table(source, text_columns=self.layout.text_columns)
-
-    def inputs(self, data: DataTable) -> Any:
-        """The rows of a table as the estimator takes them."""
-        layout = self.layout
-        if layout.features:
-            return inputs(data, layout)
-        # A model trained in Python on columns without names takes all columns in their order.
-        layout = Layout(tuple(name for name in data.names if name not in layout.targets))
-        n_features = self.estimator.n_features_in_
-        if len(layout.features) != n_features:
-            raise TableError(
-                f"{data.label} must have {n_features} columns of inputs for a model trained without column names, "
-                f"got {len(layout.features)}."
-            )
-        table = inputs(data, layout)
-        import numpy as np
-
-        return np.stack([column.to_numpy() for column in table.columns], axis=1)
-
-    def targets(self, data: DataTable) -> Array:
-        """The true values in a table."""
-        return targets(data, self.layout, classes=self.classes is not None)
 
     def read(self, source: str, *, need_targets: bool = False) -> TableRows:
         """A table, its inputs, and the true values if the table has them; ``need_targets`` requires them."""
@@ -109,20 +67,11 @@ def open_model(path: Path, *, targets: Sequence[str] = ()) -> Model:
     from deepfls import load
 
     estimator = load(path)
-    table = getattr(estimator, "table_", None)
-    if table is not None:
-        layout = Layout.from_dict(table)
-        names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
-        if names != layout.input_names:
-            raise TableError("The model's description of its columns is damaged: train the model again.")
-        if targets:
-            if len(targets) != len(layout.targets):
-                raise UsageError(f"--target must be given {len(layout.targets)} times for this model, got {len(targets)}.")
-            layout = replace(layout, targets=tuple(targets))
-    else:
-        classes = getattr(estimator, "classes_", None)
-        kind = "number" if classes is None or classes.dtype.kind in "iuf" else "text"
-        layout = Layout(tuple(map(str, getattr(estimator, "feature_names_in_", ()))), {}, tuple(targets), kind)
+    layout = layout_of(estimator)
+    if layout.targets and targets and len(targets) != len(layout.targets):
+        raise UsageError(f"--target must be given {len(layout.targets)} times for this model, got {len(targets)}.")
+    if targets:
+        layout = replace(layout, targets=tuple(targets))
     return Model(estimator, layout, path)
 
 

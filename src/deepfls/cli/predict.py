@@ -50,7 +50,7 @@ def predict(
     about: dict[str, Any] = {"keep": keep or [], "prefix": prefix, "interval": interval}
 
     def predicted(opened: Model, table: DataTable) -> pa.Table:
-        return predicted_columns(opened, table, **about)
+        return opened.predicted(table, **about)
 
     if out is not None and (out.is_dir() or not out.suffix):
         nulls = o.check_choice("--nulls", nulls or "error", o.NULLS)
@@ -145,48 +145,6 @@ def _write_parts(
             output.line(f"Wrote {counted(written.n_rows, 'prediction')} to {parts} in ", shown(out, "bold"))
             result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
             output.result({**result, "rows": written.n_rows, "parts": written.n_parts, "processes": group.size})
-
-
-def predicted_columns(model: Model, table: DataTable, *, keep: list[str], prefix: str, interval: float | None) -> pa.Table:
-    """Kept columns, then a column for each target and, for a classifier, the probability of each class.
-
-    With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class.
-    """
-    import pyarrow as pa
-
-    from deepfls.data.tables import TableError, quoted
-
-    table.require(keep, why=" to keep")
-    columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
-    made = [(prefix + name, values) for name, values in _predictions(model, model.inputs(table), table.n_rows, interval)]
-    names = [name for name, _ in made]
-    both = [name for name in names if name in columns]
-    if both:
-        raise TableError(f"Column {quoted(both[0])} is both kept and predicted: name the latter with --prefix predicted_.")
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
-    return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
-
-
-def _predictions(model: Model, x: Any, n_rows: int, interval: float | None) -> list[tuple[str, Any]]:
-    estimator: Any = model.estimator
-    names = model.target_names
-    if model.classes is None:
-        made = dict(zip(names, estimator.predict(x).reshape(n_rows, -1).T, strict=True))
-        if interval is None:
-            return list(made.items())
-        ends = [end.reshape(n_rows, -1).T for end in estimator.predict_interval(x, coverage=interval)]
-        columns: list[tuple[str, Any]] = []
-        for name, lower, upper in zip(names, *ends, strict=True):
-            columns += [(name, made[name]), (f"{name}_lower", lower), (f"{name}_upper", upper)]
-        return columns
-    values = estimator.predict_proba(x)
-    columns = [(names[0], model.classes[values.argmax(axis=1)])]
-    if interval is not None:
-        sets = estimator.predict_set(x, coverage=interval)
-        columns.append((f"{names[0]}_set", ["|".join(map(str, model.classes[row])) for row in sets]))
-    return [*columns, *((f"{names[0]}={name}", values[:, place]) for place, name in enumerate(model.classes))]
 
 
 def csv_bytes(table: pa.Table) -> bytes:

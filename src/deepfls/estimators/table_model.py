@@ -1,0 +1,118 @@
+"""A fitted estimator together with the columns of its tables: inputs from a table, predictions as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepfls._checks.samples import Array
+from deepfls.data.layout import Layout, inputs, targets
+from deepfls.data.tables import DataTable, TableError, quoted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deepfls.estimators.classifier import FLSClassifier
+    from deepfls.estimators.regressor import FLSRegressor
+
+
+def layout_of(estimator: FLSRegressor | FLSClassifier) -> Layout:
+    """The columns that an estimator was fitted to; without targets for one that was fitted to arrays."""
+    table = getattr(estimator, "table_", None)
+    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+    if table is None:
+        classes = getattr(estimator, "classes_", None)
+        kind = "number" if classes is None or classes.dtype.kind in "iuf" else "text"
+        return Layout(tuple(names), {}, (), kind)
+    layout = Layout.from_dict(table)
+    if names != layout.input_names:
+        raise TableError("The model's description of its columns is damaged: train the model again.")
+    return layout
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """A fitted estimator and its layout."""
+
+    estimator: FLSRegressor | FLSClassifier
+    layout: Layout
+
+    @property
+    def classes(self) -> Array | None:
+        """The classes of a classifier, None for a regressor."""
+        return getattr(self.estimator, "classes_", None)
+
+    @property
+    def task(self) -> str:
+        return "regression" if self.classes is None else "classification"
+
+    @property
+    def target_names(self) -> list[str]:
+        """Names of the targets; without names, y or y1, y2, ..."""
+        if self.layout.targets:
+            return list(self.layout.targets)
+        n_targets = 1 if self.classes is not None else self.estimator.system_.n_outputs
+        return ["y"] if n_targets == 1 else [f"y{place}" for place in range(1, n_targets + 1)]
+
+    def inputs(self, data: DataTable) -> Any:
+        """The rows of a table as the estimator takes them."""
+        layout = self.layout
+        if layout.features:
+            return inputs(data, layout)
+        # A model trained in Python on columns without names takes all columns in their order.
+        layout = Layout(tuple(name for name in data.names if name not in layout.targets))
+        n_features = self.estimator.n_features_in_
+        if len(layout.features) != n_features:
+            raise TableError(
+                f"{data.label} must have {n_features} columns of inputs for a model trained without column names, "
+                f"got {len(layout.features)}."
+            )
+        table = inputs(data, layout)
+        return np.stack([column.to_numpy() for column in table.columns], axis=1)
+
+    def targets(self, data: DataTable) -> Array:
+        """The true values in a table."""
+        return targets(data, self.layout, classes=self.classes is not None)
+
+    def predicted(self, table: DataTable, *, keep: Sequence[str], prefix: str, interval: float | None) -> pa.Table:
+        """Kept columns, then a column for each target and, for a classifier, the probability of each class.
+
+        With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class.
+        """
+        import pyarrow as pa  # here: it takes long to import
+
+        table.require(keep, why=" to keep")
+        columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
+        made = [(prefix + name, values) for name, values in self._predictions(self.inputs(table), table.n_rows, interval)]
+        names = [name for name, _ in made]
+        both = [name for name in names if name in columns]
+        if both:
+            raise TableError(
+                f"Column {quoted(both[0])} is both kept and predicted: name the latter with --prefix predicted_."
+            )
+        twice = [name for name in names if names.count(name) > 1]
+        if twice:
+            raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
+        return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
+
+    def _predictions(self, x: Any, n_rows: int, interval: float | None) -> list[tuple[str, Any]]:
+        estimator: Any = self.estimator
+        names = self.target_names
+        if self.classes is None:
+            made = dict(zip(names, estimator.predict(x).reshape(n_rows, -1).T, strict=True))
+            if interval is None:
+                return list(made.items())
+            ends = [end.reshape(n_rows, -1).T for end in estimator.predict_interval(x, coverage=interval)]
+            columns: list[tuple[str, Any]] = []
+            for name, lower, upper in zip(names, *ends, strict=True):
+                columns += [(name, made[name]), (f"{name}_lower", lower), (f"{name}_upper", upper)]
+            return columns
+        values = estimator.predict_proba(x)
+        columns = [(names[0], self.classes[values.argmax(axis=1)])]
+        if interval is not None:
+            sets = estimator.predict_set(x, coverage=interval)
+            columns.append((f"{names[0]}_set", ["|".join(map(str, self.classes[row])) for row in sets]))
+        return [*columns, *((f"{names[0]}={name}", values[:, place]) for place, name in enumerate(self.classes))]
