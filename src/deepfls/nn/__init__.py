@@ -5,6 +5,16 @@ May import ``_checks``, ``functional`` and ``kernels``.
 
 from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
 from deepfls.nn.consequents import TSKConsequents
+from deepfls.nn.general import GT2FLS, GT2Antecedents
 from deepfls.nn.systems import IT2FLS, T1FLS, ReducedOutput
 
-__all__ = ["IT2FLS", "T1FLS", "IT2Antecedents", "ReducedOutput", "T1Antecedents", "TSKConsequents"]
+__all__ = [
+    "GT2FLS",
+    "IT2FLS",
+    "T1FLS",
+    "GT2Antecedents",
+    "IT2Antecedents",
+    "ReducedOutput",
+    "T1Antecedents",
+    "TSKConsequents",
+]
