@@ -27,6 +27,8 @@ SYSTEMS: dict[str, dict[str, Any]] = {
     "heights": {"kind": "it2", "uncertainty": "h", "tnorm": "product"},
     "widths": {"kind": "it2", "uncertainty": "s", "scaling": "none", "learning_rate": 1e-4},
     "one-rule": {"kind": "it2", "n_rules": 1},
+    "gt2": {"kind": "gt2"},
+    "gt2-shared": {"kind": "gt2", "shared_spread": True, "tnorm": "product", "n_planes": 2},
 }
 
 HOSTILE = [

@@ -30,6 +30,18 @@ def karnik_mendel(lower: np.ndarray, upper: np.ndarray, y: np.ndarray) -> tuple[
     return min(means), max(means)
 
 
+def planes_output(
+    alphas: list[float], lower: np.ndarray, upper: np.ndarray, heights: np.ndarray, says: np.ndarray
+) -> float:
+    """The mean over planes, from the firing of the widest one and the heights that enter its lower firing."""
+    total, primary = 0.0, lower / heights
+    for alpha in alphas:
+        w = np.sqrt(np.log(alpha) / np.log(0.01))
+        ends = karnik_mendel(primary * heights**w, primary * (upper / primary) ** w, says)
+        total += alpha * sum(ends) / 2
+    return total / sum(alphas)
+
+
 def output_of(kind: str, reduction: str, mix: float, lower: np.ndarray, upper: np.ndarray, says: np.ndarray) -> float:
     """The crisp output, written once more from the sentences at the head of the text."""
     if kind == "t1":
@@ -45,8 +57,9 @@ def predictions_from_json(text: str, x: np.ndarray) -> np.ndarray:
     content = json.loads(text)
     n_features, n_outputs = len(content["inputs"]), len(content["outputs"])
     power = 1.0 if content["tnorm"] == "product" else 1.0 / n_features
-    lower, upper, says = [], [], []
+    lower, upper, says, heights = [], [], [], []
     for rule in content["rules"]:
+        heights.append(np.prod([s["height"] for s in rule["if"]]) ** power)
         low, up = np.full(len(x), rule["lower_firing_times"] ** (1 / power)), np.ones(len(x))
         for s in rule["if"]:
             column = x[:, s["input"]] - s["center"]
@@ -57,6 +70,15 @@ def predictions_from_json(text: str, x: np.ndarray) -> np.ndarray:
         says.append([x @ np.array(then["slopes"]) + then["intercept"] for then in rule["then"]])
     low, up, values = np.array(lower), np.array(upper), np.array(says)
     mix = content["mix"] or [0.5] * n_outputs
+    if content["kind"] == "gt2":
+        found = [
+            [
+                planes_output(content["alphas"], low[:, n], up[:, n], np.array(heights), values[:, k, n])
+                for k in range(n_outputs)
+            ]
+            for n in range(len(x))
+        ]
+        return np.array(found)
     return np.array(
         [
             [
@@ -94,15 +116,16 @@ def predictions_from_text(text: str, x: np.ndarray, kind: str, reduction: str) -
     """Outputs of a system with one output, from the sentences alone."""
     power = 1.0 / float(found[1]) if (found := re.search(r"power 1/(\d+)", text)) else 1.0
     mix = float(found[1]) if (found := re.search(rf"Output: ({NUMBER}) times", text)) else 0.5
-    lower, upper, says = [], [], []
+    lower, upper, says, heights = [], [], [], []
     for block in text.split("\n\n")[1:]:
-        low, up = np.zeros(len(x)), np.zeros(len(x))
+        low, up, height = np.zeros(len(x)), np.zeros(len(x)), 1.0
         for line in block.splitlines():
             if found := CLAUSE.match(line):
                 column = x[:, int(found[1])] - float(found[2])
                 narrow, wide = float(found[3]), float(found[4] or found[3])
                 low = low + np.log(float(found[5] or 1)) - column**2 / (2 * narrow**2)
                 up = up - column**2 / (2 * wide**2)
+                height *= float(found[5] or 1)
             elif line.startswith("  THEN"):
                 words = line.split(" = ")[1].split(" ")
                 value = np.full(len(x), float(words[0]))
@@ -111,7 +134,13 @@ def predictions_from_text(text: str, x: np.ndarray, kind: str, reduction: str) -
                 says.append(value)
         lower.append(np.exp(power * low))
         upper.append(np.exp(power * up))
+        heights.append(height**power)
     columns = zip(np.array(lower).T, np.array(upper).T, np.array(says).T, strict=True)
+    if kind == "gt2":
+        levels = re.search(r"over the planes alpha = (.*?), weighted", text)
+        assert levels is not None
+        alphas = [float(level) for level in levels[1].split(", ")]
+        return np.array([planes_output(alphas, low, up, np.array(heights), said) for low, up, said in columns])
     return np.array([output_of(kind, reduction, mix, *column) for column in columns])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -125,3 +126,19 @@ def test_responses_are_drawn_with_hostile_names_and_constant_inputs() -> None:
     model = FLSRegressor(n_rules=1, epochs=1, random_state=0).fit(x, np.arange(20.0))
     ResponseCurveDisplay.from_estimator(model, 0).figure_.canvas.draw()
     ResponseSurfaceDisplay.from_estimator(model, (0, 1), n_points=5).figure_.canvas.draw()
+
+
+def test_memberships_of_a_general_system_show_its_planes_inside_the_widest() -> None:
+    shown = MembershipsDisplay.from_estimator(regressor("gt2")).plot()
+    assert shown.inner is not None
+    for panel, planes in enumerate(shown.inner):
+        assert len(planes) == 2  # α = 0.5 and 1
+        bounds = [(shown.lower[panel], shown.upper[panel]), *planes]
+        for (outer_low, outer_up), (low, up) in itertools.pairwise(bounds):
+            assert (outer_low <= low + 1e-12).all()
+            assert (up <= outer_up + 1e-12).all()
+        np.testing.assert_allclose(*planes[-1])
+    plain = PlainSystem.of(regressor("gt2"))
+    assert (shown.upper[0] > shown.inner[0][-1][1] + 0.01).any()
+    assert plain.plane(1.0).kind == "t1"
+    assert MembershipsDisplay.from_estimator(regressor("km")).inner is None

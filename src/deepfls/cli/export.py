@@ -14,7 +14,11 @@ from deepfls.cli.output import CommandOutput, UsageError, printable
 # Endings of files by target.
 ENDINGS = {"c": (".h",), "onnx": (".onnx",), "fll": (".fll",), "fis": (".fis", ".m", ".t2fis")}
 # Targets that take an option.
-_TAKEN_BY = dict.fromkeys(("prefix", "number", "exp", "margin", "flash", "ram"), "c") | {"dtype": "onnx", "data": "c onnx"}
+_TAKEN_BY = dict.fromkeys(("prefix", "number", "exp", "margin", "flash", "ram"), "c") | {
+    "dtype": "onnx",
+    "data": "c onnx",
+    "plane": "c onnx fll fis",
+}
 _MARGIN = "Interval in C: auto, the calibrated one if there is one; none, the type-reduced set; a number widens that."
 
 
@@ -29,6 +33,9 @@ def export(
     exp: Annotated[str | None, o.output_option("Exponential of C in float: libm or builtin.", "libm")] = None,
     margin: Annotated[str | None, o.output_option(_MARGIN, "auto")] = None,
     dtype: Annotated[str | None, o.output_option("Arithmetic inside ONNX: float64 or float32.", "float64")] = None,
+    plane: Annotated[
+        float | None, o.output_option("Level of the plane of kind gt2 to write; 1 is its Type-1 system.")
+    ] = None,
     data: Annotated[str | None, o.option("Table to measure the error of q15, q31 and ONNX on.")] = None,
     flash: Annotated[int | None, o.output_option("Bytes of flash of the device.", "32768")] = None,
     ram: Annotated[int | None, o.output_option("Bytes of RAM of the device.", "8192")] = None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +50,40 @@ def conformal_quantile(scores: Array, coverage: float, weight: Array | None = No
     reached = np.cumsum((weight / weight.mean())[order], axis=0)
     place = np.minimum((reached < needed - 1e-9).sum(axis=0), n_rows - 1)
     return np.take_along_axis(scores, np.take_along_axis(order, place[None], axis=0), axis=0)[0]
+
+
+def conformal_level(scores: Array, sides: Array, level: float, weight: Array | None = None, *, group: str = "") -> Array:
+    """Side and score (2, outputs) of the ``level`` quantile of a new row.
+
+    Held-out targets in their order, from the farthest below the middle of their interval to the farthest above it, have
+    ranks from 1 to n. A new target is equally likely to fall between any two of them, so the quantile is that of rank
+    ``(n + 1) level``, rounded away from the middle: at most a share ``level`` of new targets lies below it for levels under
+    1/2, and at least this share for the others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sides, scores = np.array([[-1.0], [-1.0], [1.0]]), np.array([[2.0], [1.0], [0.5]])
+    >>> [conformal_level(scores, sides, level).ravel().tolist() for level in (0.25, 0.5, 0.75)]
+    [[-1.0, 2.0], [-1.0, 1.0], [1.0, 0.5]]
+    """
+    n_rows = len(scores)
+    needed = round((n_rows + 1) * level, 9)
+    if not 1.0 <= needed <= n_rows:
+        where = f" of the group {group}" if group else ""
+        lowest = math.ceil(1e4 / (n_rows + 1)) / 1e4  # never rounded outwards
+        raise ValueError(
+            f"levels must be between {lowest:g} and {1 - lowest:g} for {n_rows} calibration rows{where}, got {level:g}; "
+            "hold more out with calibration_fraction, train on more rows, or ask for other levels."
+        )
+    found = np.empty((2, scores.shape[1]))
+    for output in range(scores.shape[1]):
+        order = np.lexsort((sides[:, output] * scores[:, output], sides[:, output]))
+        reached = np.arange(1.0, n_rows + 1) if weight is None else np.cumsum((weight / weight.mean())[order])
+        below = (reached <= needed + 1e-9).sum() - 1 if level < 0.5 else (reached < needed - 1e-9).sum()
+        row = order[min(max(below, 0), n_rows - 1)]
+        found[:, output] = sides[row, output], scores[row, output]
+    return found
 
 
 def interval_scores(y_true: Array, y: Array, below: Array, above: Array) -> Array:
@@ -137,7 +172,8 @@ def local_scale(design: Array, coefficients: Array) -> Array:
 class Calibration:
     """Scores of held-out rows, from which intervals of any coverage follow; made by a fit with ``coverage``."""
 
-    method: str  # "cqr", "split", "aps", or "none": not calibrated, the type-reduced set as it was trained
+    # "cqr", "split", "alpha", "aps"; not calibrated: "none", the set as it was trained, or "planes", all of them as trained
+    method: str
     coverage: float  # of the fit
     normalized: bool  # whether scores are relative to a local scale
     scores: Array  # (rows, outputs): those of the held-out rows; for classes (rows, 1)
@@ -147,6 +183,7 @@ class Calibration:
     # (outputs,): added to the learned reaches before scores are divided by them ("cqr", normalised)
     floor: Array | None = None
     scale: Array | None = None  # (terms + 1, outputs): coefficients of the local scale ("split", normalised)
+    sides: Array | None = None  # (rows, outputs): -1 where the target lies below the middle of its interval, else 1
 
     @property
     def n_rows(self) -> int:
@@ -162,6 +199,30 @@ class Calibration:
         """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""
         if self.groups is None:
             return conformal_quantile(self.scores, coverage, self.weight)[None]
+
+        def quantile(rows: Array, group: str) -> Array:
+            weight = None if self.weight is None else self.weight[rows]
+            return conformal_quantile(self.scores[rows], coverage, weight, group=group)
+
+        return self._by_group(quantile, x, (self.scores.shape[1],))
+
+    def signed_quantile(self, level: float, x: Array) -> tuple[Array, Array]:
+        """Side and score of a quantile of the target for rows x, each (rows, outputs) or (1, outputs)."""
+        if self.sides is None:
+            raise ValueError("predict_quantiles must follow a calibration that kept the sides of its scores; fit again.")
+        if self.groups is None:
+            return tuple(conformal_level(self.scores, self.sides, level, self.weight)[:, None])
+
+        def quantile(rows: Array, group: str) -> Array:
+            assert self.sides is not None
+            weight = None if self.weight is None else self.weight[rows]
+            return conformal_level(self.scores[rows], self.sides[rows], level, weight, group=group)
+
+        return tuple(self._by_group(quantile, x, (2, self.scores.shape[1])).swapaxes(0, 1))
+
+    def _by_group(self, quantile: Callable[[Array, str], Array], x: Array, shape: tuple[int, ...]) -> Array:
+        """What a function of the calibration rows of a group, and its name, gives for the groups of rows x, (rows, ...)."""
+        assert self.groups is not None
         known, member = np.unique(self.groups, axis=0, return_inverse=True)
         asked, place = np.unique(x[:, list(self.group_columns)], axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
@@ -173,16 +234,14 @@ class Calibration:
                 f"group must be one that was calibrated, {shown}, got {unknown[0]}{more}; fit with rows of that group, or "
                 "with group_calibration=None."
             )
-        quantiles = np.empty((len(asked), self.scores.shape[1]))
+        quantiles = np.empty((len(asked), *shape))
         for row, at in enumerate(found.argmax(axis=1)):
-            rows = member.ravel() == at
-            weight = None if self.weight is None else self.weight[rows]
-            quantiles[row] = conformal_quantile(self.scores[rows], coverage, weight, group=group_name(known[at]))
+            quantiles[row] = quantile(member.ravel() == at, group_name(known[at]))
         return quantiles[place.ravel()]
 
     def arrays(self) -> dict[str, Array]:
         """The arrays by name, for a model file."""
-        named = {name: getattr(self, name) for name in ("scores", "weight", "groups", "floor", "scale")}
+        named = {name: getattr(self, name) for name in ("scores", "weight", "groups", "floor", "scale", "sides")}
         return {name: value for name, value in named.items() if value is not None}
 
     def description(self) -> dict[str, Any]:
@@ -199,7 +258,7 @@ class Calibration:
         """The calibration of :meth:`description` and :meth:`arrays`; KeyError or ValueError where they do not fit."""
         scores, columns = arrays["scores"], tuple(int(column) for column in description["group_columns"])
         n_rows, n_outputs = scores.shape
-        shapes = {"weight": (n_rows,), "groups": (n_rows, len(columns)), "floor": (n_outputs,)}
+        shapes = {"weight": (n_rows,), "groups": (n_rows, len(columns)), "floor": (n_outputs,), "sides": scores.shape}
         for name, shape in shapes.items():
             if name in arrays and arrays[name].shape != shape:
                 raise ValueError(f"calibration.{name} has the shape {arrays[name].shape}, not {shape}")

@@ -35,6 +35,8 @@ from deepfls.estimators.settings import (
     structure_of,
     train_config,
 )
+from deepfls.functional.planes import SMALLEST_ALPHA
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
@@ -325,6 +327,8 @@ def _first_system(
 
 def _sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
     """Centers, lower widths, upper widths and heights of the sets in the units of the data, (4, rules, features)."""
+    if isinstance(system, GT2FLS):
+        system = system.plane_system(SMALLEST_ALPHA)
     lower, upper = (system.lower_sigmas, system.upper_sigmas) if isinstance(system, IT2FLS) else (system.sigmas,) * 2
     heights = system.heights if isinstance(system, IT2FLS) else torch.ones_like(system.centers)
     centers, lower, upper, heights = (

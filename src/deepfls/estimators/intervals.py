@@ -15,6 +15,7 @@ from deepfls._checks.samples import Array
 from deepfls._checks.values import check_coverage, check_number, check_option
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.estimators import calibration as conformal
+from deepfls.estimators import plane_ends
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.prediction import ScaledSystem, System, normalised_firing
 from deepfls.estimators.settings import RegressorSettings, Settings, check_number_or_auto
@@ -56,6 +57,10 @@ def check_interval_settings(settings: Settings, *, streamed: bool, continued: bo
             raise ValueError(
                 f"calibration must be 'split' for kind='t1', whose output is one value, got {settings.calibration!r}; "
                 "kind='it2' learns intervals."
+            )
+        if settings.kind != "gt2" and settings.calibration == "alpha":
+            raise ValueError(
+                f"calibration='alpha' must come with kind='gt2', which has planes, got kind={settings.kind!r}."
             )
         check_number("interval_weight", settings.interval_weight, minimum=0.0)
         _check_flag("normalized_scores", settings.normalized_scores)
@@ -139,7 +144,7 @@ def calibrated(
     if settings.coverage is None:
         return None
     n_targets = trained.y.shape[1]
-    method = settings.calibration or "none"
+    method = settings.calibration or ("planes" if settings.loss == "quantiles" else "none")
     empty = Calibration(method, float(settings.coverage), normalized=False, scores=np.zeros((0, n_targets)))
     if held is None:
         return empty
@@ -151,14 +156,17 @@ def calibrated(
     some = trained.take(slice(None, None, -(-trained.n_rows // _FITTED_ROWS)))
     if settings.normalized_scores and method == "split":
         empty = replace(empty, normalized=True, scale=_fitted_scale(model, some))
-    elif settings.normalized_scores:
+    elif settings.normalized_scores or method == "alpha":
         empty = replace(empty, normalized=True, floor=_reach_floor(model, some.x))
+    if method == "alpha":
+        scores, sides = plane_ends.plane_scores(model, held.x, held.y, empty.floor)
+        return replace(empty, scores=scores, sides=sides)
     y, below, above = _parts(model, empty, held.x)
     if method == "cqr" and not empty.normalized:
         scores = conformal.quantile_scores(held.y, y - below, y + above)
     else:
         scores = conformal.interval_scores(held.y, y, below, above)
-    return replace(empty, scores=scores)
+    return replace(empty, scores=scores, sides=np.where(held.y < y, -1.0, 1.0))
 
 
 def _reach_floor(model: ScaledSystem, x: Array) -> Array:
@@ -229,12 +237,67 @@ def predicted_interval(
                 f"{coverage:g}; calibration='cqr' gives any."
             )
         return PredictionInterval(*model.reduced(x)[:2])
-    radius = calibration.quantile(coverage, x)
-    y, below, above = _parts(model, calibration, x)
+    if calibration.method == "planes":
+        tails = np.array([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
+        lower, upper = plane_ends.learned_quantiles(model, x, tails).swapaxes(0, 1)
+    else:
+        radius = calibration.quantile(coverage, x)[:, None]
+        lower, upper = (end[:, 0] for end in _calibrated_ends(model, calibration, x, radius))
+    y = model.predictions(x)
+    return PredictionInterval(np.minimum(lower, y), np.maximum(upper, y))
+
+
+def _calibrated_ends(model: ScaledSystem, calibration: Calibration, x: Array, radius: Array) -> tuple[Array, Array]:
+    """Ends of the intervals of some scores, (rows or 1, scores, outputs); each (rows, scores, outputs)."""
+    if calibration.method == "alpha":
+        return plane_ends.plane_interval(model, x, radius, calibration.floor)
+    y, below, above = (part[:, None] for part in _parts(model, calibration, x))
     if calibration.method == "cqr" and not calibration.normalized:
         # A small coverage may move the ends past the crisp output. They stop there, which covers no less.
-        return PredictionInterval(np.minimum(y - below - radius, y), np.maximum(y + above + radius, y))
-    return PredictionInterval(y - radius * below, y + radius * above)
+        return np.minimum(y - below - radius, y), np.maximum(y + above + radius, y)
+    return y - radius * below, y + radius * above
+
+
+def predicted_quantiles(
+    model: ScaledSystem,
+    calibration: Calibration | None,
+    x: Array,
+    levels: Array,
+    part: ScaledSystem | None,
+    *,
+    learned: bool,
+) -> Array:
+    """Quantiles (rows, levels, outputs) for rows in the units of the data, in the order of ``levels``.
+
+    They come from the calibration where there is one, of the ``part`` that was calibrated, else from the planes of a system
+    that ``learned`` all of them.
+    """
+    rising, places = np.unique(levels, return_inverse=True)
+    if calibration is None or not len(calibration.scores):
+        if not learned:
+            raise ValueError(
+                "predict_quantiles must follow a fit with a coverage, whose calibration gives them, or with kind='gt2' and "
+                "loss='quantiles', which learns them."
+            )
+        found = plane_ends.learned_quantiles(model, x, rising)
+    else:
+        pairs = [calibration.signed_quantile(float(level), x) for level in rising]
+        sides, scores = (np.stack(column, axis=1) for column in zip(*pairs, strict=True))
+        lower, upper = _calibrated_ends(part or model, calibration, x, scores)
+        found = np.where(sides < 0, lower, upper)
+    # They rise by construction; rounding may still cross two by the last bit.
+    return np.maximum.accumulate(found, axis=1)[:, places.ravel()]
+
+
+def check_levels(levels: Any) -> Array:
+    """Levels of quantiles as an array (levels,), each within (0, 1), in any order."""
+    found = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    if found.ndim != 1 or len(found) == 0:
+        raise ValueError(f"levels must be one level or a list of them, got shape {found.shape}.")
+    outside = ~((found > 0) & (found < 1))
+    if outside.any():
+        raise ValueError(f"levels must be greater than 0 and less than 1, got {found[outside][0]:g}.")
+    return found
 
 
 def predicted_set(

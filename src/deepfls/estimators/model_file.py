@@ -158,7 +158,7 @@ def _check_calibration(calibration: Calibration, settings: Settings, structure: 
     """Require a calibration made for the targets of a system, or for the class of a classifier."""
     n_rules, n_features = structure.n_rules, structure.n_features
     n_scored = 1 if settings._classifies else structure.n_outputs
-    if calibration.method not in (*settings._calibrations, "none") or calibration.scores.shape[1] != n_scored:
+    if calibration.method not in (*settings._calibrations, "none", "planes") or calibration.scores.shape[1] != n_scored:
         raise ValueError(f"a calibration {calibration.method!r} of {calibration.scores.shape[1]} output(s)")
     if not all(0 <= column < n_features for column in calibration.group_columns):
         raise ValueError(f"groups by the columns {calibration.group_columns} of {n_features}")

@@ -25,6 +25,7 @@ from deepfls._files import replaced_file, write_whole
 from deepfls.data.scaling import Scaling, Standardizer
 from deepfls.kernels import CompiledOutputs, compiled_outputs
 from deepfls.kernels.switch import kernels_are_off
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.distributed import Group
 
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 System = T1FLS | IT2FLS
 # Tensors (rows, ...) from a system and scaled rows (rows, features).
-RowFunction = Callable[[System, Tensor], tuple[Tensor, ...]]
+RowFunction = Callable[..., tuple[Tensor, ...]]
 
 # Rows of a chunk, which bounds the memory beside the rows and the results.
 CHUNK = 32_768
@@ -66,14 +67,18 @@ class ScaledSystem:
     x_scaling: Scaling
     y_scaling: Scaling
 
-    def evaluated(self, x: Array, function: RowFunction) -> tuple[Array, ...]:
-        """The arrays of a row function for rows x (rows, features) in the units of the data, a chunk at a time."""
+    def evaluated(self, x: Array, function: RowFunction, *columns: Array) -> tuple[Array, ...]:
+        """The arrays of a row function for rows x (rows, features) in the units of the data, a chunk at a time.
+
+        The function gets the same rows of the ``columns``, arrays (rows, ...), as further tensors.
+        """
         device = self.system.centers.device
         parts = []
         with torch.no_grad():
             for first in range(0, max(len(x), 1), CHUNK):
                 z = torch.from_numpy(self.x_scaling.apply(x[first : first + CHUNK])).to(device)
-                parts.append([value.cpu().numpy() for value in function(self.system, z)])
+                more = (torch.from_numpy(column[first : first + CHUNK]).to(device) for column in columns)
+                parts.append([value.cpu().numpy() for value in function(self.system, z, *more)])
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
     def _values(self, x: Array, first: int) -> Array:
@@ -99,7 +104,7 @@ class ScaledSystem:
         return self.y_scaling.invert(self.outputs(x))
 
     def reduced(self, x: Array) -> ReducedSet:
-        """The type-reduced set of an IT2 system in the units of the targets."""
+        """The type-reduced set of an IT2 system, or of the widest plane of a GT2 one, in the units of the targets."""
         lower, upper, y = map(self.y_scaling.invert, self._values(x, 0).transpose(1, 0, 2))
         # The change of units may round the ends past the crisp output.
         return ReducedSet(np.minimum(lower, y), np.maximum(upper, y), y)
@@ -109,10 +114,13 @@ class ScaledSystem:
         return self.evaluated(x, lambda system, z: (normalised_firing(system, z),))[0]
 
     def firing_strengths(self, x: Array) -> tuple[Array, ...]:
-        """Lower and upper firing strength, each (rows, rules), in [0, 1]; equal for Type-1 systems."""
+        """Lower and upper firing strength, each (rows, rules), in [0, 1]; equal for Type-1 systems.
+
+        Those of the widest plane for General Type-2 systems.
+        """
 
         def strengths(system: System, z: Tensor) -> tuple[Tensor, ...]:
-            logs = system.antecedents(z)
+            logs = system.widest_log_firing(z) if isinstance(system, GT2FLS) else system.antecedents(z)
             # At a center rounding may leave the logarithm a little above 0.
             return tuple(log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
 
@@ -133,7 +141,7 @@ def _compiled(system: System) -> CompiledOutputs | None:
 
 def _plain_outputs(system: System, z: Tensor) -> tuple[Tensor, ...]:
     """Both ends and the crisp output by torch operations, for devices and systems without compiled outputs."""
-    ends = system.reduce(z) if isinstance(system, IT2FLS) else (system(z),) * 3
+    ends = system.reduce(z) if isinstance(system, (IT2FLS, GT2FLS)) else (system(z),) * 3
     return (torch.stack(tuple(ends), dim=1),)
 
 

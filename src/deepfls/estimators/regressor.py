@@ -9,13 +9,13 @@ from sklearn.base import RegressorMixin
 from deepfls._checks.samples import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
-from deepfls.estimators.intervals import PredictionInterval, predicted_interval
+from deepfls.estimators.intervals import PredictionInterval, check_levels, predicted_interval, predicted_quantiles
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import REGRESSOR_TEXT, RegressorSettings
 
 
 class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: ignore[misc]  # untyped base
-    __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for one or several targets.
+    __doc__ = f"""A Type-1, Interval Type-2 or General Type-2 fuzzy system learned from data, for one or several targets.
 {REGRESSOR_TEXT}    target_names_ : tuple of str
         Names of the targets: those of the columns of y where it has names, else y, or y0, y1 and so on.
 
@@ -108,6 +108,40 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
         calibration = getattr(self, "calibration_", None)
         ends = predicted_interval(self._model, calibration, x, coverage, self._interval_system)
         return PredictionInterval(*(end[:, 0] for end in ends)) if self._single_target_ else ends
+
+    def predict_quantiles(self, X: Any, levels: Any) -> Array:
+        """Quantiles of the target for every row, none of which cross.
+
+        After a fit with a ``coverage`` they come from the scores of the held-out rows, and a share ``level`` of new targets
+        lies below each of them, with the promise of the intervals. Without, a fit of kind "gt2" with ``loss="quantiles"``
+        gives those that it learned: the ends of its planes.
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features)
+        levels : float or list of float
+            Levels within (0, 1), in any order; only those that the held-out rows are enough for.
+
+        Returns
+        -------
+        ndarray, shape (rows, levels) or (rows, levels, outputs)
+            In the units and of the shape of y, in the order of ``levels``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from deepfls import FLSRegressor
+        >>> X = np.linspace(-3, 3, 300).reshape(-1, 1)
+        >>> y = np.sin(X[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=300)
+        >>> model = FLSRegressor(kind="gt2", n_rules=5, epochs=30, loss="quantiles", random_state=0).fit(X, y)
+        >>> model.predict_quantiles(X, [0.05, 0.5, 0.95]).shape
+        (300, 3)
+        """
+        x, asked = self._known_x(X), check_levels(levels)
+        calibration = getattr(self, "calibration_", None)
+        learned = isinstance(self.loss, str) and self.loss == "quantiles"
+        found = predicted_quantiles(self._model, calibration, x, asked, self._interval_system, learned=learned)
+        return found[:, :, 0] if self._single_target_ else found
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from deepfls.export.c_header import CReport
     from deepfls.export.onnx import OnnxReport
     from deepfls.inspection.explanation import Explanation
+    from deepfls.inspection.plain import PlainSystem
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
     from deepfls.inspection.system_plots import MembershipsDisplay
@@ -204,6 +205,7 @@ class ResultMethods(FLSEstimator):
         flash: int = 32_768,
         ram: int = 8_192,
         force: bool = False,
+        plane: float | None = None,
     ) -> CReport:
         """Write the system as one C99 header for microcontrollers, whole or not at all.
 
@@ -225,6 +227,8 @@ class ResultMethods(FLSEstimator):
             Bytes of the microcontroller; a header that needs more is an error that states its size.
         force : bool
             Write a header that is too large all the same.
+        plane : float, optional
+            Level of the plane of kind "gt2" that is written; 1 is its Type-1 system.
 
         Returns
         -------
@@ -247,21 +251,22 @@ class ResultMethods(FLSEstimator):
         """
         from deepfls.export.c_header import c_header, write_c
         from deepfls.export.calibrated import CalibratedInterval
-        from deepfls.inspection.plain import PlainSystem
 
         auto = isinstance(margin, str) and margin == "auto"
         header = c_header(
-            PlainSystem.of(self),
+            self._exported(plane),
             prefix=Path(path).stem if prefix is None else prefix,
             number=number,
             exp=exp,
             margin=None if auto else margin,
-            calibrated=CalibratedInterval.of(self) if auto else None,
+            calibrated=CalibratedInterval.of(self) if auto and plane is None else None,
             rows=self._compared_rows(X),
         )
         return write_c(path, header, flash=flash, ram=ram, force=force)
 
-    def to_onnx(self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None) -> OnnxReport:
+    def to_onnx(
+        self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None, plane: float | None = None
+    ) -> OnnxReport:
         """Write the system as an ONNX model with scaling inside, after a comparison with onnxruntime.
 
         Parameters
@@ -272,6 +277,9 @@ class ResultMethods(FLSEstimator):
             these are the ends of the type-reduced set, not of a calibrated interval.
         X : array or frame, shape (rows, features), optional
             Rows to compare on; drawn from the range of the training data by default.
+        plane : float, optional
+            Level of one plane of kind "gt2" to write alone; by default ``y`` is the mean of its planes, beside the ends of
+            the widest.
 
         Returns
         -------
@@ -279,27 +287,36 @@ class ResultMethods(FLSEstimator):
             Named tuple (path, size, microseconds_alone, microseconds_in_batch, error); its text is one line.
         """
         from deepfls.export.onnx import write_onnx
-        from deepfls.inspection.plain import PlainSystem
 
-        return write_onnx(path, PlainSystem.of(self), dtype=dtype, rows=self._compared_rows(X))
+        plain = self._exported(plane, crisp=True)
+        return write_onnx(path, plain, dtype=dtype, rows=self._compared_rows(X))
 
-    def to_fll(self, path: str | os.PathLike[str]) -> None:
-        """Write a system of kind "t1" in FuzzyLite's language."""
+    def to_fll(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
+        """Write a system of kind "t1", or the plane 1 of kind "gt2", in FuzzyLite's language."""
         from deepfls.export.fuzzy_tools import write_fll
-        from deepfls.inspection.plain import PlainSystem
 
-        write_fll(path, PlainSystem.of(self))
+        write_fll(path, self._exported(plane))
 
-    def to_fis(self, path: str | os.PathLike[str]) -> None:
+    def to_fis(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
         """Write the system for MATLAB, by the ending.
 
         ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
-        Interval Type-2.
+        Interval Type-2. ``plane`` is the level of the plane of kind "gt2" that is written; 1 is its Type-1 system.
         """
         from deepfls.export.fuzzy_tools import write_fis
+
+        write_fis(path, self._exported(plane))
+
+    def _exported(self, plane: float | None, *, crisp: bool = False) -> PlainSystem:
+        """The system to write: the whole system or one plane of kind "gt2", whose mean of planes is ``crisp``."""
         from deepfls.inspection.plain import PlainSystem
 
-        write_fis(path, PlainSystem.of(self))
+        plain = PlainSystem.of(self)
+        if plain.kind == "gt2" and plane is None and not crisp:
+            raise ValueError(
+                "plane must be the level of the plane to write for kind='gt2', 1 for its Type-1 system, got None."
+            )
+        return plain if plane is None else plain.plane(plane)
 
     def _compared_rows(self, X: Any) -> Array | None:
         return None if X is None else self._validated_x(X, reset=False)

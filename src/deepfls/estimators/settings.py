@@ -16,11 +16,12 @@ import numpy as np
 import torch
 
 from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.config import TrainConfig
 
-KINDS = ("t1", "it2")
+KINDS = ("t1", "it2", "gt2")
 TNORMS = ("auto", "product", "htsk")
 SCALINGS = ("standard", "none")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -36,6 +37,8 @@ class Settings:
     order: int = 1
     uncertainty: str = "hs"
     type_reduction: str = "km"
+    n_planes: int = 3
+    shared_spread: bool = False
     tnorm: str = "auto"
     # Training: `train_config`
     loss: str | Callable[..., torch.Tensor] = "l2"
@@ -84,8 +87,8 @@ class RegressorSettings(Settings):
     normalized_scores: bool = True
 
     _classifies = False
-    _losses = ("l1", "l2", "huber", "log-cosh", "pinball")
-    _calibrations = ("cqr", "split")
+    _losses = ("l1", "l2", "huber", "log-cosh", "pinball", "quantiles")
+    _calibrations = ("cqr", "split", "alpha")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -102,16 +105,20 @@ class ClassifierSettings(Settings):
 SETTINGS_TEXT = """
     Parameters
     ----------
-    kind : {"it2", "t1"}
-        Interval Type-2 or Type-1 sets.
+    kind : {"it2", "t1", "gt2"}
+        Interval Type-2, Type-1, or General Type-2 sets: nested interval systems around a Type-1 system.
     n_rules : int
         Number of rules.
     order : {1, 0}
         Linear or constant consequents.
     uncertainty : {"hs", "h", "s"}
-        What is uncertain in an IT2 set: height and width, height, or width. Ignored for "t1".
+        What is uncertain in an IT2 set: height and width, height, or width. Ignored for "t1" and "gt2".
     type_reduction : {"km", "nt", "bmm", "sm"}
-        How the crisp output of an IT2 system is formed. Ignored for "t1".
+        How the crisp output of an IT2 system is formed. Ignored for "t1" and "gt2".
+    n_planes : int
+        Planes whose mean, weighted by their levels, is the crisp output of "gt2", at least 2. Ignored for the others.
+    shared_spread : bool
+        Whether a "gt2" system has one pair of spreads, as published, or one for every rule and input.
     tnorm : {"auto", "htsk", "product"}
         Geometric mean of the grades of a rule, or their product (the paper). "auto" is "htsk".
 <loss>
@@ -176,7 +183,7 @@ SETTINGS_TEXT = """
 
     Attributes
     ----------
-    system_ : T1FLS or IT2FLS
+    system_ : T1FLS, IT2FLS or GT2FLS
         The trained system, a torch module in scaled units, in float64.
     history_ : list of dict
         One row per epoch: epoch, loss, learning_rate, seconds, and validation_loss with ``patience``.
@@ -203,18 +210,19 @@ SETTINGS_TEXT = """
     x_scaling_, y_scaling_ : Scaling
         The affine maps between the units of the data and those of the system.
 """
-_REGRESSOR_LOSS = """    loss : {"l2", "l1", "huber", "log-cosh", "pinball"} or callable
-        What training minimises: a name, or ``f(y, target)`` that gives (rows, ...) or a scalar."""
+_REGRESSOR_LOSS = """    loss : {"l2", "l1", "huber", "log-cosh", "pinball", "quantiles"} or callable
+        What training minimises: a name, or ``f(y, target)`` that gives (rows, ...) or a scalar. "quantiles" trains the
+        planes of "gt2" as quantiles of all levels at once, for :meth:`predict_quantiles`."""
 _CLASSIFIER_LOSS = """    loss : {"cross-entropy"} or callable
         What training minimises: a name, or ``f(logits, classes)`` that gives (rows, ...) or a scalar."""
 _REGRESSOR_COVERAGE = """    coverage : float, optional
         Share of the targets that prediction intervals are to hold, within (0, 1). An IT2 system is then trained for its
         type-reduced set to be that interval, and :meth:`predict_interval` gives calibrated ones of this and any other
         coverage. None: no intervals.
-    calibration : {"cqr", "split", None}
-        "cqr": the learned ends are calibrated on held-out rows (conformalised quantile regression; "it2" only). "split":
-        ends around the crisp output, which alone is trained, calibrated likewise. None: the learned set as it is ("it2"
-        only).
+    calibration : {"cqr", "split", "alpha", None}
+        "cqr": the learned ends are calibrated on held-out rows (conformalised quantile regression; not "t1"). "split": ends
+        around the crisp output, which alone is trained, calibrated likewise. "alpha": the level of a plane is ("gt2" only).
+        None: the learned set as it is (not "t1").
     interval_weight : float
         Weight of the pinball losses of the ends in training, beside the loss, in scaled units.
     normalized_scores : bool
@@ -242,6 +250,9 @@ class Structure:
     scaling: str
     n_features: int
     n_outputs: int
+    # Files of the first versions have none of these.
+    n_planes: int = 3
+    shared_spread: bool = False
 
     def new_system(self) -> T1FLS | IT2FLS:
         """A system of this structure. Its random values are replaced later, so torch's generator stays as it was."""
@@ -249,10 +260,19 @@ class Structure:
         check_count("n_rules", self.n_rules)
         check_option("tnorm", self.tnorm, TNORMS)
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
-        own: dict[str, Any] = {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
-        made, own = (T1FLS, {}) if self.kind == "t1" else (IT2FLS, own)
+        options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
         with torch.random.fork_rng(devices=[]):
-            return made(self.n_features, self.n_outputs, n_rules=self.n_rules, order=self.order, tnorm=tnorm, **own)
+            if self.kind == "t1":
+                return T1FLS(self.n_features, self.n_outputs, **options)
+            if self.kind == "gt2":
+                if check_count("n_planes", self.n_planes) == 1:
+                    raise ValueError(
+                        "n_planes must be at least 2 for kind='gt2', got 1; kind='it2' is a system of one plane."
+                    )
+                options |= {"n_planes": self.n_planes, "shared_spread": self.shared_spread}
+                return GT2FLS(self.n_features, self.n_outputs, **options)
+            options |= {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
+            return IT2FLS(self.n_features, self.n_outputs, **options)
 
 
 def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
@@ -266,6 +286,10 @@ def check_settings(settings: Settings) -> None:
     """Refuse the settings that no later step checks."""
     if not callable(settings.loss):
         check_option("loss", settings.loss, settings._losses)
+    if settings.loss == "quantiles" and settings.kind != "gt2":
+        raise ValueError(
+            f"loss='quantiles' must come with kind='gt2', whose planes are quantiles, got kind={settings.kind!r}."
+        )
     check_option("scaling", settings.scaling, SCALINGS)
     check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
     check_option("dtype", settings.dtype, tuple(DTYPES))
@@ -289,7 +313,7 @@ def train_config(settings: Settings, n_rows: int) -> TrainConfig:
             chosen[name] = getattr(recipe, name)(n_rows)
     if chosen["epochs"] == "auto":
         chosen["epochs"] = recipe.epochs(n_rows, check_count("batch_size", chosen["batch_size"]))
-    if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration in ("cqr", None):
+    if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration != "split":
         chosen |= {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
     return TrainConfig(**chosen)
 

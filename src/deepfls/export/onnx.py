@@ -166,8 +166,22 @@ def _system(g: _Graph, plain: PlainSystem) -> None:
         lower = g.node("Add", exponents("lower_weights", t.lower_weights), g.constant("log_heights", t.log_heights))
         lower = g.node("Min", lower, upper)
         low, up = firing(lower, peak), firing(upper, peak)
-        ends = _end_points(g, low, up, consequents, plain.n_rules)
-        if plain.type_reduction == "km":
+        ordered = _ordered_rules(g, consequents, plain.n_rules)
+        ends = _end_points(g, low, up, ordered)
+        if plain.alphas is not None:
+            # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
+            primary = g.node("Sub", lower, "log_heights")
+            y = ""
+            for k, (share, plane_t) in enumerate(plain.plane_shares()):
+                width = g.constant(f"width_{k}", plane_t)
+                bounds = [
+                    g.node("Add", primary, g.node("Mul", g.node("Sub", bound, primary), width)) for bound in (lower, upper)
+                ]
+                own_peak = g.node("ReduceMax", bounds[1], rules_axis, keepdims=1)
+                plane = _end_points(g, firing(bounds[0], own_peak), firing(bounds[1], own_peak), ordered)
+                part = g.node("Mul", g.node("Add", *plane), g.constant(f"share_{k}", 0.5 * share))
+                y = g.node("Add", y, part) if y else part
+        elif plain.type_reduction == "km":
             y = g.node("Mul", g.node("Add", *ends), g.constant("half", 0.5))
         elif plain.type_reduction == "nt":
             y = average(g.node("Add", low, up))
@@ -182,23 +196,34 @@ def _system(g: _Graph, plain: PlainSystem) -> None:
     _finish(g, plain, t.offsets, y, ends)
 
 
-def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) -> tuple[str, str]:
+class _Ordered(NamedTuple):
+    """Names of the consequents in rising order, of the order, and of the shape and the dimension to order firing by."""
+
+    y: str
+    order: str
+    shape: str
+    dimension: str
+
+
+def _ordered_rules(g: _Graph, consequents: str, n_rules: int) -> _Ordered:
+    """The consequents in rising order for each output."""
+    from onnx import helper
+
+    count = g.constant("n_rules", [n_rules], np.int64)
+    g.nodes.append(helper.make_node("TopK", [consequents, count], ["ordered", "order"], axis=1, largest=0, sorted=1))
+    return _Ordered("ordered", "order", g.node("Shape", consequents), g.constant("rules_dimension", 1, np.int64))
+
+
+def _end_points(g: _Graph, low: str, up: str, rules: _Ordered) -> tuple[str, str]:
     """Ends of the type-reduced set: the extremes over the switch points of the ordered rules.
 
     At switch point k the left mean takes the upper firing of the first k rules and the lower firing of the others, the
     right mean the reverse. The switch points "all lower" and "all upper" are never the only extremes, so P of them suffice.
     """
-    from onnx import helper
-
-    axis, last, y, order = "axis_1", "axis_2", "ordered", "order"
-    count = g.constant("n_rules", [n_rules], np.int64)
-    g.nodes.append(helper.make_node("TopK", [consequents, count], [y, order], axis=1, largest=0, sorted=1))
-    shape = g.node("Shape", consequents)
+    y, order, shape, first = rules
 
     def ordered(firing: str) -> str:
-        return g.node("GatherElements", g.node("Expand", g.node("Unsqueeze", firing, last), shape), order, axis=1)
-
-    first = g.constant("rules_dimension", 1, np.int64)
+        return g.node("GatherElements", g.node("Expand", g.node("Unsqueeze", firing, "axis_2"), shape), order, axis=1)
 
     def means(inner: str, outer: str, *, left: bool) -> str:
         # Sums from both sides: "total minus prefix" cancels.
@@ -210,8 +235,8 @@ def _end_points(g: _Graph, low: str, up: str, consequents: str, n_rules: int) ->
         return g.node("Div", both(g.node("Mul", inner, y), g.node("Mul", outer, y)), both(inner, outer))
 
     low, up = ordered(low), ordered(up)
-    y_left = g.node("ReduceMin", means(up, low, left=True), axis, keepdims=0)
-    y_right = g.node("ReduceMax", means(low, up, left=False), axis, keepdims=0)
+    y_left = g.node("ReduceMin", means(up, low, left=True), "axis_1", keepdims=0)
+    y_right = g.node("ReduceMax", means(low, up, left=False), "axis_1", keepdims=0)
     return y_left, g.node("Max", y_left, y_right)
 
 

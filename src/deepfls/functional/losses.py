@@ -100,6 +100,42 @@ class SetLoss:
         return (point.unsqueeze(1) if point.ndim == 1 else point) + self.weight * ends
 
 
+# Steps of two irrational rotations: levels of the rows of a batch, and of a row over the steps, fill (0, 1) evenly.
+_ROW_TURN, _STEP_TURN = 0.6180339887498949, 0.7548776662466927
+_SMALLEST_LEVEL = 1e-6
+
+
+@dataclass(frozen=True)
+class QuantileLoss:
+    """Trains the planes of a General Type-2 system as quantiles of all levels at once.
+
+    Every row gets a level α, another one in every step. The ends of its plane are trained as the quantiles α/2 and 1 - α/2:
+    ``pinball(y_left, t; α/2) + pinball(y_right, t; 1 - α/2)``, which is smallest where they are these quantiles. At α = 1
+    both ends are the median.
+
+    Examples
+    --------
+    >>> import torch
+    >>> ends = torch.tensor([[0.0]]), torch.tensor([[2.0]])
+    >>> QuantileLoss()(*ends, torch.tensor([[3.0]]), torch.tensor([0.2]))  # 0.1 * 3 + 0.9 * 1
+    tensor([[1.2000]])
+    """
+
+    def alphas(self, target: Tensor, number: int) -> Tensor:
+        """Levels (batch,) of the rows of step ``number``, evenly spread over (0, 1).
+
+        Rows come in random order, so these are random levels for a row, and the batch as a whole has all of them.
+        """
+        places = torch.arange(len(target), device=target.device, dtype=torch.float64)
+        return ((places + 0.5) * _ROW_TURN + number * _STEP_TURN).frac().clamp(min=_SMALLEST_LEVEL).to(target.dtype)
+
+    def __call__(self, y_left: Tensor, y_right: Tensor, target: Tensor, alphas: Tensor) -> Tensor:
+        tail = 0.5 * alphas.unsqueeze(1)
+        below, above = target - y_left, target - y_right
+        left = torch.maximum(tail * below, (tail - 1.0) * below)
+        return left + torch.maximum((1.0 - tail) * above, -tail * above)
+
+
 LOSSES: dict[str, Loss] = {
     "l1": l1,
     "l2": l2,

@@ -13,13 +13,14 @@ Every output is a weighted mean of the consequents, y = Σ_p w_p y_p with Σ_p w
     "km"          the mean of the weights at both ends
     "nt"          w = (f̲ + f̄) / Σ (f̲ + f̄)
     "bmm", "sm"   w = α f̲ / Σ f̲ + (1 - α) f̄ / Σ f̄
+    "gt2"         the mean of the weights of "km" over its planes, by their levels; ends are those of the widest plane
 
 The numerical constants are those of :mod:`deepfls.functional.constants`; the report page and the C code receive the same.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,8 +28,10 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from deepfls.estimators.base import FLSEstimator
-from deepfls.functional.constants import LOG_FLOOR, TOLERANCE
+from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, TOLERANCE
 from deepfls.functional.karnik_mendel import karnik_mendel
+from deepfls.functional.planes import SMALLEST_ALPHA, check_alphas, plane_width
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -69,9 +72,12 @@ class RuleWeights(NamedTuple):
 
 @dataclass(frozen=True)
 class PlainSystem:
-    """A Type-1 or Interval Type-2 TSK system without torch."""
+    """A Type-1, Interval Type-2 or General Type-2 TSK system without torch.
 
-    kind: str  # "t1" or "it2"
+    Widths and heights of a General Type-2 system are those of its widest plane; the lower widths are the primary ones.
+    """
+
+    kind: str  # "t1", "it2" or "gt2"
     tnorm: str  # "product" or "htsk"
     order: int  # 0 or 1
     uncertainty: str  # "h", "s" or "hs"; empty for Type-1 systems
@@ -88,6 +94,7 @@ class PlainSystem:
     mix: Array | None  # (outputs,): α of the "bmm" reduction
     input_range: Array | None  # (2, features): smallest and largest value in the training data
     rule_shares: Array | None  # (rules,): share of the firing of every rule on the training data
+    alphas: Array | None = None  # (planes,): levels of the planes of a General Type-2 system, the widest first
 
     @property
     def n_rules(self) -> int:
@@ -111,6 +118,9 @@ class PlainSystem:
         """The system of a fitted estimator in the units of the data, or in the scaled units of training."""
         check_is_fitted(estimator, "system_")
         system = estimator.system_
+        alphas = None
+        if isinstance(system, GT2FLS):
+            alphas, system = system.alphas.cpu().double().numpy(), system.plane_system(SMALLEST_ALPHA)
         n_outputs = system.n_outputs
         classes = getattr(estimator, "classes_", None)
         names = getattr(estimator, "feature_names_in_", None)
@@ -128,7 +138,7 @@ class PlainSystem:
         slopes = array(system.slopes) / x_scale
         if isinstance(system, IT2FLS):
             own: dict[str, Any] = {
-                "kind": "it2",
+                "kind": "it2" if alphas is None else "gt2",
                 "uncertainty": system.uncertainty,
                 "type_reduction": system.type_reduction,
                 "lower_sigmas": array(system.lower_sigmas) * x_scale,
@@ -151,8 +161,44 @@ class PlainSystem:
             slopes=slopes * y_scale[:, np.newaxis],
             input_range=getattr(estimator, "input_range_", None),
             rule_shares=getattr(estimator, "rule_shares_", None),
+            alphas=alphas,
             **own,
         )
+
+    def plane(self, alpha: float) -> PlainSystem:
+        """One plane of a General Type-2 system as a system of its own: Interval Type-2, or Type-1 for α = 1."""
+        if self.kind != "gt2":
+            raise ValueError(f"plane must come with kind='gt2', which has planes, got kind={self.kind!r}.")
+        (level,) = check_alphas(alpha, torch.zeros(1, dtype=torch.float64))
+        t = float(plane_width(level))
+        if t == 0.0:
+            own: dict[str, Any] = {"kind": "t1", "uncertainty": "", "type_reduction": "", "upper_sigmas": self.lower_sigmas}
+            return replace(self, **own, log_heights=np.zeros_like(self.log_heights), alphas=None)
+        return replace(self, kind="it2", alphas=None, **self._sets_at(t))
+
+    def _sets_at(self, t: float) -> dict[str, Any]:
+        """Upper widths and heights of the plane of width t."""
+        known = np.isfinite(self.upper_sigmas)  # sets that were left out of a rule have infinite widths
+        ratio = np.divide(self.lower_sigmas, self.upper_sigmas, out=np.ones_like(self.centers), where=known)
+        upper = self.lower_sigmas / np.sqrt(1.0 - min(t, 1.0) * (1.0 - np.square(ratio)))
+        return {"upper_sigmas": upper, "log_heights": np.maximum(t * self.log_heights, MIN_LOGIT)}
+
+    def _planes(self, log_lower: Array, log_upper: Array) -> list[tuple[float, Array, Array]]:
+        """Share in the crisp output and relative firing, lower and upper, of every plane, the widest first."""
+        if self.alphas is None:
+            return [(1.0, *_relative_firing(log_lower, log_upper))]
+        log_firing = log_lower - self.grade_power * self.log_heights.sum(axis=1)
+        found = []
+        for share, t in self.plane_shares():
+            lower, upper = (log_firing + t * (bound - log_firing) for bound in (log_lower, log_upper))
+            found.append((share, *_relative_firing(lower, upper)))
+        return found
+
+    def plane_shares(self) -> list[tuple[float, float]]:
+        """Share in the crisp output and width t of every plane of a General Type-2 system, the widest first."""
+        assert self.alphas is not None
+        widths = plane_width(torch.from_numpy(self.alphas))
+        return list(zip((self.alphas / self.alphas.sum()).tolist(), widths.tolist(), strict=True))
 
     def firing(self, x: Array) -> tuple[Array, Array]:
         """Lower and upper log-firing, each (rows, rules), for rows x (rows, features); equal for Type-1 systems."""
@@ -186,8 +232,10 @@ class PlainSystem:
         """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
         lower, upper = _relative_firing(log_lower, log_upper)
         if self.type_reduction == "km":
-            y_left, y_right = _end_points(lower, upper, consequents)
-            return PlainOutput(y_left, y_right, 0.5 * (y_left + y_right))
+            planes = self._planes(log_lower, log_upper)
+            ends = [_end_points(low, up, consequents) for _, low, up in planes]
+            y = sum(0.5 * share * (left + right) for (share, _, _), (left, right) in zip(planes, ends, strict=True))
+            return PlainOutput(*ends[0], np.asarray(y))
         weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
         y = np.einsum("npk,npk->nk", weights, consequents)
         if self.kind == "t1":
@@ -202,17 +250,14 @@ class PlainSystem:
             weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
             everywhere = np.ones(consequents.shape, dtype=bool)
             return RuleWeights(weights, weights, weights, everywhere, everywhere)
-        y_left, y_right = (end[:, np.newaxis] for end in _end_points(lower, upper, consequents))
-        # A rule whose consequent equals an end up to rounding may carry all the weight: it counts as beyond the end.
-        slack = TOLERANCE * np.finfo(np.float64).eps * np.abs(consequents).sum(axis=1, keepdims=True)
-        left_upper, right_upper = consequents <= y_left + slack, consequents >= y_right - slack
-        low, up = lower[:, :, np.newaxis], upper[:, :, np.newaxis]
-        left, right = (_normalized(np.where(beyond, up, low)) for beyond in (left_upper, right_upper))
+        planes = self._planes(log_lower, log_upper)
+        at_ends = [_weights_at_ends(low, up, consequents) for _, low, up in planes]
         if self.type_reduction == "km":
-            crisp = 0.5 * (left + right)
+            middles = (share * weights.crisp for (share, _, _), weights in zip(planes, at_ends, strict=True))
+            crisp = np.asarray(sum(middles))
         else:
             crisp = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
-        return RuleWeights(left, right, crisp, left_upper, right_upper)
+        return at_ends[0]._replace(crisp=crisp)
 
     def _closed_form_weights(self, log_lower: Array, lower: Array, upper: Array) -> Array:
         """Weights that do not depend on the consequents, (rows, rules, 1 or outputs): all but those of "km"."""
@@ -276,6 +321,17 @@ def _relative_firing(log_lower: Array, log_upper: Array) -> tuple[Array, Array]:
     """Lower and upper firing relative to the largest upper firing of each row, held above the common floor."""
     peak = log_upper.max(axis=1, keepdims=True)
     return np.exp(np.maximum(log_lower - peak, LOG_FLOOR)), np.exp(np.maximum(log_upper - peak, LOG_FLOOR))
+
+
+def _weights_at_ends(lower: Array, upper: Array, consequents: Array) -> RuleWeights:
+    """Weights of the rules in both ends and in their middle, from relative firing, each (rows, rules)."""
+    y_left, y_right = (end[:, np.newaxis] for end in _end_points(lower, upper, consequents))
+    # A rule whose consequent equals an end up to rounding may carry all the weight: it counts as beyond the end.
+    slack = TOLERANCE * np.finfo(np.float64).eps * np.abs(consequents).sum(axis=1, keepdims=True)
+    left_upper, right_upper = consequents <= y_left + slack, consequents >= y_right - slack
+    low, up = lower[:, :, np.newaxis], upper[:, :, np.newaxis]
+    left, right = (_normalized(np.where(beyond, up, low)) for beyond in (left_upper, right_upper))
+    return RuleWeights(left, right, 0.5 * (left + right), left_upper, right_upper)
 
 
 def _end_points(lower: Array, upper: Array, consequents: Array) -> tuple[Array, Array]:

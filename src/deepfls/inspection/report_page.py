@@ -24,7 +24,7 @@ from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
-from deepfls.inspection.words import LABELS, finite_or_none, plural, rendered, system_line
+from deepfls.inspection.words import KIND_NAMES, LABELS, finite_or_none, plural, rendered, system_line
 
 # Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
@@ -67,7 +67,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
         title=" and ".join(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
         subtitle=system_line(s),
         version=__version__,
-        interval=s.kind == "it2",
+        interval=s.kind != "t1",
         payload=Markup(content),  # escaped above
         script=Markup(script),  # a file of this package
         style=Markup(style),  # a file of this package
@@ -93,7 +93,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     low, high = _output_spans(estimator, s)
     start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference_row(estimator, s).tolist())]
     constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
-    interval = s.kind == "it2"
+    interval = s.kind != "t1"
     return {
         "constants": {"log_floor": LOG_FLOOR, "tolerance": TOLERANCE, "max_sweeps": max_sweeps(s.n_rules)},
         "labels": list(LABELS),
@@ -102,6 +102,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
         "uncertainty": s.uncertainty,
         "type_reduction": s.type_reduction,
         "mix": None if s.mix is None else s.mix.tolist(),
+        "alphas": None if s.alphas is None else s.alphas.tolist(),
         "classifies": s.classes is not None,
         "inputs": {
             "names": list(s.feature_names),
@@ -147,12 +148,14 @@ def _output_spans(estimator: FLSEstimator, s: PlainSystem) -> tuple[Array, Array
 def _settings(estimator: FLSEstimator, s: PlainSystem) -> list[list[str]]:
     tnorm = "product of the grades" if s.tnorm == "product" else "geometric mean of the grades (htsk)"
     facts = [
-        ["sets", "Interval Type-2" if s.kind == "it2" else "Type-1"],
+        ["sets", KIND_NAMES[s.kind]],
         ["rules", f"{s.n_rules:,}"],
         ["inputs", f"{s.n_features:,}"],
         ["firing", tnorm],
         ["consequents", "linear" if s.order == 1 else "constant"],
     ]
+    if s.alphas is not None:
+        facts += [["planes of the crisp output", ", ".join(f"α = {alpha:g}" for alpha in s.alphas)]]
     if s.kind == "it2":
         facts += [["uncertain", _FOOTPRINTS[s.uncertainty]], ["type reduction", _METHODS[s.type_reduction]]]
     loss = estimator.loss if isinstance(estimator.loss, str) else "own loss"

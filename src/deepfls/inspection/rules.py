@@ -240,6 +240,7 @@ def content(rules: Rules) -> dict[str, Any]:
         "uncertainty": s.uncertainty,
         "type_reduction": s.type_reduction,
         "mix": None if s.mix is None else s.mix.tolist(),
+        "alphas": None if s.alphas is None else s.alphas.tolist(),
         "task": "regression" if s.classes is None else "classification",
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),

@@ -15,6 +15,7 @@ from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.arguments import rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, outputs_of, shares_of, softmax
 from deepfls.inspection.usage import rule_overlaps
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 # Rows on which errors are measured, on which consequents are fitted, and on which candidates are compared first.
@@ -341,7 +342,14 @@ def fill_system(system: T1FLS | IT2FLS, s: PlainSystem) -> None:
     # Rounding may move merged widths and heights out of their range, and assignment checks the range.
     upper = np.clip(s.upper_sigmas, MIN_SIGMA * (1 + 1e-12), MAX_SIGMA * (1 - 1e-12))
     system.centers = tensor(s.centers)
-    if isinstance(system, IT2FLS):
+    if isinstance(system, GT2FLS):
+        primary = np.clip(s.lower_sigmas, MIN_SIGMA * (1 + 1e-12), MAX_SIGMA * (1 - 1e-12))
+        upper_spreads = np.clip(1.0 - np.square(s.lower_sigmas / s.upper_sigmas), 0.0, 1.0 - MIN_RATIO)
+        lower_spreads = np.clip(1.0 - np.exp(s.log_heights), 0.0, 1.0 - 1e-12)
+        if system.shared_spread:
+            lower_spreads, upper_spreads = lower_spreads.mean(), upper_spreads.mean()
+        system.sigmas, system.lower_spreads, system.upper_spreads = map(tensor, (primary, lower_spreads, upper_spreads))
+    elif isinstance(system, IT2FLS):
         ratio = np.clip(s.lower_sigmas / s.upper_sigmas, MIN_RATIO * (1 + 1e-12), 1.0)
         system.set_sigmas(tensor(upper if s.uncertainty == "h" else upper * ratio), tensor(upper))
         system.heights = tensor(np.exp(np.clip(s.log_heights, -79.9, 0.0)))

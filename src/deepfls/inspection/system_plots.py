@@ -23,7 +23,7 @@ _PANELS = 9
 
 @dataclass
 class MembershipsDisplay:
-    """The sets of every rule over each input, in the units of the data; IT2 sets with their footprint.
+    """The sets of every rule over each input, in the units of the data; those of type 2 with the footprint of each plane.
 
     Parameters
     ----------
@@ -37,6 +37,8 @@ class MembershipsDisplay:
         Upper grades of the sets at the start of training.
     leading : list of int, optional
         Rules in descending order of their firing.
+    inner : list of list of pair of ndarray, shape (points, rules), optional
+        Lower and upper grades of the planes of General Type-2 sets inside the widest one, for each input.
     """
 
     names: Sequence[str]
@@ -45,6 +47,7 @@ class MembershipsDisplay:
     upper: Sequence[Array]
     before: Sequence[Array] | None = None
     leading: Sequence[int] | None = None
+    inner: Sequence[Sequence[tuple[Array, Array]]] | None = None
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
 
@@ -68,20 +71,22 @@ class MembershipsDisplay:
         start: Any = getattr(estimator, "initial_sets_", None)
         if before and start is None:
             raise ValueError("before must be False for a model that has no record of the sets that training began with.")
-        grids, lower, upper, at_start = [], [], [], []
+        planes = [] if s.alphas is None else [s.plane(float(alpha)) for alpha in s.alphas[1:]]
+        grids, lower, upper, at_start, inner = [], [], [], [], []
         for m in chosen:
             centers = s.centers[:, m] if not before else np.concatenate([s.centers[:, m], start[0, :, m]])
             margin = span * float(np.median(s.upper_sigmas[:, m]))
             grid = np.linspace(centers.min() - margin, centers.max() + margin, n_points)
             grids.append(grid)
-            upper.append(_grades(grid, s.centers[:, m], s.upper_sigmas[:, m]))
-            lower_grades = np.exp(s.log_heights[:, m]) * _grades(grid, s.centers[:, m], s.lower_sigmas[:, m])
-            lower.append(np.minimum(lower_grades, upper[-1]))
+            grades = _interval_grades(grid, s, m)
+            lower.append(grades[0])
+            upper.append(grades[1])
+            inner.append([_interval_grades(grid, plane, m) for plane in planes])
             if before:
                 at_start.append(_grades(grid, start[0, :, m], start[2, :, m]))
         leading = None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist()
         names = [s.feature_names[m] for m in chosen]
-        return cls(names, grids, lower, upper, at_start if before else None, leading)
+        return cls(names, grids, lower, upper, at_start if before else None, leading, inner if planes else None)
 
     def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
@@ -108,6 +113,9 @@ class MembershipsDisplay:
                     ax.plot(grid, self.before[panel][:, rule], color=color, linewidth=1.0, linestyle=":")
                 ax.fill_between(grid, lower[:, rule], upper[:, rule], color=color, alpha=0.25, linewidth=0)
                 ax.plot(grid, upper[:, rule], color=color, linewidth=1.2, label=f"rule {rule + 1}")
+                for inner_lower, inner_upper in () if self.inner is None else self.inner[panel]:
+                    ax.fill_between(grid, inner_lower[:, rule], inner_upper[:, rule], color=color, alpha=0.25, linewidth=0)
+                    ax.plot(grid, inner_upper[:, rule], color=color, linewidth=0.6)
             ax.set(xlabel=label(name), ylim=(0, 1.05))
             ax.spines[["top", "right"]].set_visible(False)
         for ax in axes[n_shown:]:
@@ -123,6 +131,13 @@ class MembershipsDisplay:
         axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
+
+
+def _interval_grades(grid: Array, s: PlainSystem, m: int) -> tuple[Array, Array]:
+    """Lower and upper grades (points, rules) of the sets over input m."""
+    upper = _grades(grid, s.centers[:, m], s.upper_sigmas[:, m])
+    lower = np.exp(s.log_heights[:, m]) * _grades(grid, s.centers[:, m], s.lower_sigmas[:, m])
+    return np.minimum(lower, upper), upper
 
 
 def _grades(grid: Array, centers: Array, sigmas: Array) -> Array:

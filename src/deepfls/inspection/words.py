@@ -157,6 +157,9 @@ def rendered(template: str, **context: Any) -> str:
     return environment.get_template(template).render(context)
 
 
+KIND_NAMES = {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}
+
+
 class Clause(NamedTuple):
     """One clause of an IF part: input, position word, center with all its widths, center with the upper width alone."""
 
@@ -226,7 +229,7 @@ def _output_name(s: PlainSystem, output: int, name: Callable[[object], str]) -> 
 
 def system_line(s: PlainSystem) -> str:
     """One sentence on the system."""
-    kind = "Type-1" if s.kind == "t1" else "Interval Type-2"
+    kind = KIND_NAMES[s.kind]
     outputs = plural(s.n_outputs, "output") if s.classes is None else plural(s.n_outputs, "class", "es")
     return f"{kind} system: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {outputs}."
 
@@ -246,6 +249,11 @@ def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
         ]
     power = "" if s.tnorm == "product" else f", each to the power 1/{s.n_features}"
     average = "the average of the THEN parts weighted by"
+    if s.alphas is not None:
+        lines[0] = (
+            f"In the widest plane, alpha = {number_text(s.alphas[0], digits)}, {lines[0]} In plane alpha, with "
+            "w = sqrt(ln alpha / ln 0.01), the height is h^w and the upper width u, 1/u² = (1 - w)/s² + w/t²."
+        )
     if s.kind == "t1":
         output = f"{average} the firing"
     elif s.type_reduction == "km":
@@ -256,6 +264,9 @@ def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
         mix = [0.5] if s.mix is None else s.mix.tolist()
         shares = ", ".join(number_text(value, digits) for value in mix)
         output = f"{shares} times {average} the lower firing, and the rest by the upper firing"
+    if s.alphas is not None:
+        levels = ", ".join(number_text(alpha, digits) for alpha in s.alphas)
+        output = f"the mean over the planes alpha = {levels}, weighted by alpha; of each plane, {output}"
     lines.append(f"Firing: the product of the grades{power}. Output: {output}.")
     if s.classes is not None:
         lines.append("The class with the highest score is predicted; the probabilities are the softmax of the scores.")

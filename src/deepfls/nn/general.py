@@ -246,8 +246,12 @@ class GT2FLS(T1FLS):
 
     def firing(self, x: Tensor) -> IntervalFiring:  # type: ignore[override]  # an interval, as of IT2FLS
         """Lower and upper firing of the widest plane, relative to its largest of each sample, each (batch, rules)."""
+        return relative_interval_firing(*self.widest_log_firing(x))
+
+    def widest_log_firing(self, x: Tensor) -> IntervalFiring:
+        """Lower and upper log-firing of the widest plane, each (batch, rules)."""
         firing = self.antecedents.plane_firing(self._checked(x))
-        return relative_interval_firing(*plane_log_firing(*firing, torch.ones_like(self.centers[0, 0])))
+        return plane_log_firing(*firing, torch.ones_like(self.centers[0, 0]))
 
     def plane_system(self, alpha: float) -> T1FLS | IT2FLS:
         """One plane as a system of its own, with copies of the parameters: IT2FLS, or T1FLS for α = 1."""

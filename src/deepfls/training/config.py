@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from deepfls._checks.values import check_count, check_number, check_option, check_options_of
-from deepfls.functional.losses import LOSSES, SetLoss
+from deepfls.functional.losses import LOSSES, QuantileLoss, SetLoss
 
 SCHEDULES = ("constant", "cosine", "onecycle")
 # Share of a one-cycle run spent warming up, and the factor below the peak it starts from.
@@ -28,7 +28,7 @@ class TrainConfig:
     ----------
     loss : str or callable
         A name of :data:`deepfls.functional.losses.LOSSES`, or ``f(y, target)`` giving (batch, ...) or, where there are no
-        sample weights, a scalar.
+        sample weights, a scalar. "quantiles" trains the planes of a GT2FLS.
     optimizer : str or class
         Any ``torch.optim`` class, or its name in any case.
     learning_rate : float
@@ -80,6 +80,9 @@ class TrainConfig:
 
     def loss_function(self) -> Callable[..., Tensor]:
         """The loss with its options bound; with ``coverage`` that of the type-reduced set."""
+        if self.loss == "quantiles":
+            check_options_of("loss_options", "quantiles", self.loss_options, ())
+            return QuantileLoss()
         point = self._point_loss()
         return point if self.coverage is None else SetLoss(point, self.coverage, self.interval_weight)
 
@@ -87,7 +90,7 @@ class TrainConfig:
         if callable(self.loss):
             check_options_of("loss_options", "loss", self.loss_options, None)
             return functools.partial(self.loss, **self.loss_options)
-        function = LOSSES[check_option("loss", self.loss, tuple(LOSSES))]
+        function = LOSSES[check_option("loss", self.loss, (*LOSSES, "quantiles"))]
         check_options_of("loss_options", self.loss, self.loss_options, _parameters_of(function))
         return functools.partial(function, **self.loss_options) if self.loss_options else function
 

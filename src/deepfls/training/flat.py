@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from deepfls._checks.tensors import check_batch, check_loss_values
-from deepfls.functional.losses import SetLoss
+from deepfls.functional.losses import QuantileLoss, SetLoss
 from deepfls.kernels import CompiledStep, can_compile, compiled_step
 from deepfls.training.batches import Batch, Rows
 
@@ -79,9 +79,19 @@ def step_for(system: T1FLS | IT2FLS, loss: LossFunction, flat: FlatParameters) -
     return ByAutograd(system, loss, flat) if step is None else ByKernel(system, step, flat)
 
 
-def mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, rows: Rows) -> Tensor:
-    """Mean over outputs and samples, by weight where there are weights."""
-    if isinstance(loss_function, SetLoss):
+def mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, rows: Rows, number: int = 0) -> Tensor:
+    """Mean over outputs and samples, by weight where there are weights.
+
+    ``number`` is that of the step: a loss of all quantiles takes other levels in every step.
+    """
+    if isinstance(loss_function, QuantileLoss):
+        ends_at = getattr(system, "ends_at", None)
+        if ends_at is None:
+            raise TypeError(f"loss='quantiles' must come with a GT2FLS, which has planes, got a {type(system).__name__}.")
+        alphas = loss_function.alphas(rows.target, number)
+        y, y_right = ends_at(rows.x, alphas)
+        losses = loss_function(y, y_right, rows.target, alphas)
+    elif isinstance(loss_function, SetLoss):
         reduced = getattr(system, "reduce", None)
         if reduced is None:
             kind = type(system).__name__
@@ -107,10 +117,13 @@ class ByAutograd:
         with torch.no_grad():
             self._system(self._flat.values.new_zeros(1, self._system.n_features))
 
-    def __call__(self, batch: Batch, share: float = 1.0) -> Tensor:
-        """``share`` times the mean loss; its gradient is left in the flat vector. A device may still compute it."""
+    def __call__(self, batch: Batch, share: float = 1.0, number: int = 0) -> Tensor:
+        """``share`` times the mean loss of step ``number``; its gradient is left in the flat vector.
+
+        A device may still compute it.
+        """
         self._flat.gradient.zero_()
-        loss = mean_loss(self._loss, self._system, batch.gathered()) * share
+        loss = mean_loss(self._loss, self._system, batch.gathered(), number) * share
         loss.backward()
         return loss.detach()
 
@@ -129,7 +142,7 @@ class ByKernel:
         self(Batch.of(Rows(row, self._system.n_features, self._step.n_targets)))
         self._gradient[:] = 0.0
 
-    def __call__(self, batch: Batch, share: float = 1.0) -> float:
+    def __call__(self, batch: Batch, share: float = 1.0, number: int = 0) -> float:
         rows, order, first, size, _ = batch
         if not self._table or rows.packed is not self._table[0]:
             check_batch(rows.x, self._system.n_features, self._system.centers)

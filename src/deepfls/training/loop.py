@@ -230,7 +230,9 @@ def train(
                 with contextlib.closing(batches.epoch(generator, run.step)) as epoch:  # type: ignore[type-var]
                     for batch in epoch:
                         rate = config.rate(run.epoch * batches.n_steps + run.step, n_steps) * run.slowdown
-                        loss = step(batch) if group.size == 1 else _summed_step(step, batch, flat, group)
+                        number = run.result.n_steps
+                        alone = group.size == 1
+                        loss = step(batch, number=number) if alone else _summed_step(step, batch, number, flat, group)
                         if config.gradient_clip is not None:
                             nn.utils.clip_grad_norm_([flat.free], config.gradient_clip)
                         run.optimizer.update(rate)
@@ -261,14 +263,14 @@ def train(
     return result
 
 
-def _summed_step(step: ByKernel | ByAutograd, batch: Batch, flat: FlatParameters, group: Group) -> Tensor:
+def _summed_step(step: ByKernel | ByAutograd, batch: Batch, number: int, flat: FlatParameters, group: Group) -> Tensor:
     """Mean loss and gradient over the rows of all processes, each process counting by its rows.
 
     They travel as one vector: a message costs about a millisecond whatever its size.
     """
     loss: Tensor | float = 0.0
     if batch.size:
-        loss = step(batch, batch.size / batch.n_rows)
+        loss = step(batch, batch.size / batch.n_rows, number)
     else:
         flat.gradient.zero_()
     gradient = flat.gradient[: flat.free.numel()]

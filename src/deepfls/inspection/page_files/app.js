@@ -21,6 +21,7 @@ class App {
     this.rules = new RulePanel(this);
     this.response = new ResponsePanel(this);
     this.choose();
+    if (this.system.planes) this.slider();
     buildRecords(this);
     this.swingSoon = () => {
       clearTimeout(this.swingTimer);
@@ -33,6 +34,23 @@ class App {
     this.now = this.system.infer(this.x);
     const { left, right } = this.now.outputs[this.output];
     this.weights = this.system.weights(this.now.firing, this.now.consequents, this.output, left, right);
+  }
+
+  // The control that chooses the plane whose sets and ends are shown, from the Type-1 system to the widest plane.
+  slider() {
+    const control = byId("plane"),
+      show = () => {
+        this.system.t = Number(control.value);
+        const alpha = Math.pow(0.01, this.system.t * this.system.t);
+        write(byId("plane-words"), `α = ${alpha.toPrecision(2)}`);
+      };
+    byId("planes").hidden = false;
+    control.addEventListener("input", () => {
+      show();
+      this.refresh(null);
+      this.rules.build();
+    });
+    show();
   }
 
   // A value of output k with the number of decimals that its scale needs.

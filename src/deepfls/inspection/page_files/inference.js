@@ -42,7 +42,10 @@ function endPoints(low, up, y, n, maxSweeps) {
 class System {
   constructor(data) {
     this.data = data;
-    this.interval = data.kind === "it2";
+    this.interval = data.kind !== "t1";
+    // Planes of a General Type-2 system: shares in the crisp output and widths; sets and ends shown are those of width t.
+    this.planes = data.alphas ? planeShares(data.alphas) : null;
+    this.t = 1;
     this.P = data.centers.length;
     this.M = data.inputs.names.length;
     this.K = data.outputs.names.length;
@@ -74,8 +77,9 @@ class System {
     const i = p * this.M + m,
       up = (v - this.centers[i]) / this.upperSigmas[i],
       low = (v - this.centers[i]) / this.lowerSigmas[i];
-    const upper = Math.exp(-0.5 * up * up),
-      lower = Math.exp((this.logHeights ? this.logHeights[i] : 0) - 0.5 * low * low);
+    const t = this.planes ? this.t : 1,
+      upper = Math.exp(-0.5 * (t * up * up + (1 - t) * low * low)),
+      lower = Math.exp((this.logHeights ? t * this.logHeights[i] : 0) - 0.5 * low * low);
     return [Math.min(lower, upper), upper];
   }
 
@@ -112,6 +116,11 @@ class System {
   relative({ logLower, logUpper }, into = null) {
     const { P } = this;
     const { low, up, own } = into || { low: new Float64Array(P), up: new Float64Array(P), own: new Float64Array(P) };
+    if (this.planes) {
+      const planes = this.planes.map(({ t }) => this.plane(logLower, logUpper, t, new Float64Array(P), new Float64Array(P)));
+      if (into) into.planes = planes;
+      return { ...this.plane(logLower, logUpper, this.t, low, up), own, planes };
+    }
     const { log_floor: floor } = this.data.constants,
       method = this.data.type_reduction;
     let peak = -Infinity;
@@ -130,6 +139,24 @@ class System {
     return { low, up, own };
   }
 
+  // Firing of the plane of width t relative to its largest upper firing; logarithms are linear in t.
+  plane(logLower, logUpper, t, low, up) {
+    const { P } = this,
+      { log_floor: floor } = this.data.constants;
+    let peak = -Infinity;
+    for (let p = 0; p < P; p++) {
+      const log = logLower[p] - this.logHeight[p];
+      low[p] = log + t * this.logHeight[p];
+      up[p] = log + t * (logUpper[p] - log);
+      peak = Math.max(peak, up[p]);
+    }
+    for (let p = 0; p < P; p++) {
+      low[p] = Math.exp(Math.max(low[p] - peak, floor));
+      up[p] = Math.exp(Math.max(up[p] - peak, floor));
+    }
+    return { low, up };
+  }
+
   // [y_left, y_right, y] of output k.
   reduce(firing, consequents, k) {
     const { P, K } = this;
@@ -145,7 +172,12 @@ class System {
       const crisp = average(firing.up, y, P);
       return [crisp, crisp, crisp];
     }
-    const [left, right] = endPoints(firing.low, firing.up, y, P, this.data.constants.max_sweeps);
+    const sweeps = this.data.constants.max_sweeps,
+      [left, right] = endPoints(firing.low, firing.up, y, P, sweeps);
+    if (this.planes) {
+      const ends = firing.planes.map(({ low, up }) => endPoints(low, up, y, P, sweeps));
+      return [left, right, ends.reduce((sum, [a, b], i) => sum + 0.5 * this.planes[i].share * (a + b), 0)];
+    }
     const method = this.data.type_reduction;
     if (method === "km") return [left, right, 0.5 * (left + right)];
     let crisp = average(firing.own, y, P);
@@ -159,6 +191,18 @@ class System {
   // Weights of the rules at y_left, at y_right and in y, for output k; each adds up to 1. A rule whose consequent equals an
   // end up to rounding counts as beyond it.
   weights(firing, consequents, k, left, right) {
+    const shown = this.weightsAtEnds(firing, consequents, k, left, right);
+    if (!this.planes) return shown;
+    const y = Float64Array.from({ length: this.P }, (_, p) => consequents[p * this.K + k]);
+    const parts = firing.planes.map((plane) => {
+      const ends = endPoints(plane.low, plane.up, y, this.P, this.data.constants.max_sweeps);
+      return this.weightsAtEnds(plane, consequents, k, ...ends).crisp;
+    });
+    const crisp = shown.crisp.map((_, p) => parts.reduce((sum, part, i) => sum + this.planes[i].share * part[p], 0));
+    return { ...shown, crisp };
+  }
+
+  weightsAtEnds(firing, consequents, k, left, right) {
     const { P, K } = this,
       normalized = (w) => {
         const sum = w.reduce((a, b) => a + b, 0);
@@ -245,6 +289,12 @@ class System {
       }
     }
   }
+}
+
+// Width t of every plane of a General Type-2 system, and its share in the crisp output.
+function planeShares(alphas) {
+  const sum = alphas.reduce((a, b) => a + b, 0);
+  return alphas.map((alpha) => ({ share: alpha / sum, t: Math.sqrt(Math.log(alpha) / Math.log(0.01)) }));
 }
 
 function softmax(scores) {
