@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from deepfls.functional.losses import LOSSES, SetLoss, cross_entropy, huber, l1, l2, log_cosh, pinball
+from deepfls.functional.losses import LOSSES, QuantileLoss, SetLoss, cross_entropy, huber, l1, l2, log_cosh, pinball
 
 # Errors on both sides of zero and of every kink, none of them on one.
 ERRORS = torch.tensor([[-3.0], [-0.7], [-1e-3], [1e-3], [0.4], [2.5]], dtype=torch.float64)
@@ -166,3 +166,24 @@ def test_set_loss_is_smallest_at_the_quantiles() -> None:
 def test_set_loss_refuses_what_is_no_share_or_weight(options: tuple[float, float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SetLoss(l2, *options)
+
+
+def test_quantile_loss_is_the_pinball_loss_of_both_ends_at_the_level_of_each_row() -> None:
+    torch.manual_seed(0)
+    left, right, target = (torch.randn(6, 2, dtype=torch.float64) for _ in range(3))
+    alphas = torch.rand(6, dtype=torch.float64)
+    found = QuantileLoss()(left, right, target, alphas)
+    for row, alpha in enumerate(alphas.tolist()):
+        ends = pinball(left[row], target[row], alpha / 2) + pinball(right[row], target[row], 1 - alpha / 2)
+        torch.testing.assert_close(found[row], ends)
+
+
+def test_levels_of_quantile_loss_fill_the_unit_interval_and_change_with_the_step() -> None:
+    loss, target = QuantileLoss(), torch.zeros(64, 1)
+    first, second = loss.alphas(target, 0), loss.alphas(target, 1)
+    for levels in (first, second):
+        assert ((levels > 0) & (levels < 1)).all()
+        assert levels.sort().values.diff().max() < 3 / 64
+    assert not torch.isclose(first, second).any()
+    one_row = torch.stack([loss.alphas(target[:1], step)[0] for step in range(64)])
+    assert one_row.sort().values.diff().max() < 3 / 64
