@@ -161,7 +161,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "name": (
         ("--coverage", "0.9", "--calibration", "cqq"),
         2,
-        "--calibration must be one of 'cqr', 'split', got 'cqq'. Did you mean 'cqr'?",
+        "--calibration must be one of 'cqr', 'split', 'alpha', got 'cqq'. Did you mean 'cqr'?",
     ),
     "fraction": (
         ("--coverage", "0.9", "--calibration-fraction", "much"),

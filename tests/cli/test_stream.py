@@ -158,7 +158,7 @@ def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch:
             "--interval-weight must be given for numbers only, got a target of classes.",
             2,
         ),
-        (("--kind", "it3"), "--kind must be one of 't1', 'it2', got 'it3'. Did you mean 'it2'?", 2),
+        (("--kind", "it3"), "--kind must be one of 't1', 'it2', 'gt2', got 'it3'. Did you mean 'it2'?", 2),
         (("--weight", "weight"), "'rows/*.parquet' has no column 'weight' of weights. Its columns are", 1),
     ],
 )

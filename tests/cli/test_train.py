@@ -287,7 +287,7 @@ def test_train_tells_wrong_usage(refused: Refused, arguments: tuple[str, ...], m
     ("arguments", "message"),
     [
         (("--n-rules", "0"), "--n-rules must be at least 1, got 0."),
-        (("--kind", "it3"), "--kind must be one of 't1', 'it2', got 'it3'. Did you mean 'it2'?"),
+        (("--kind", "it3"), "--kind must be one of 't1', 'it2', 'gt2', got 'it3'. Did you mean 'it2'?"),
         (("--batch-size", "0"), "--batch-size must be at least 1, got 0."),
         (
             ("--type-reduction", "kmm"),

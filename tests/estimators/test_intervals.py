@@ -205,7 +205,7 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "name": (
         {"calibration": "cqf"},
         ValueError,
-        "calibration must be one of 'cqr', 'split', got 'cqf'. Did you mean 'cqr'?",
+        "calibration must be one of 'cqr', 'split', 'alpha', got 'cqf'. Did you mean 'cqr'?",
     ),
     "cqr of T1": (
         {"kind": "t1"},

@@ -121,8 +121,8 @@ def test_ends_are_trained_only_where_the_interval_comes_from_them(options: dict[
 # Refused settings
 
 BAD_SETTINGS = [
-    ({"kind": "type-2"}, ValueError, "kind must be one of 't1', 'it2', got 'type-2'."),
-    ({"kind": "T1"}, ValueError, "kind must be one of 't1', 'it2', got 'T1'. Did you mean 't1'?"),
+    ({"kind": "type-2"}, ValueError, "kind must be one of 't1', 'it2', 'gt2', got 'type-2'."),
+    ({"kind": "T1"}, ValueError, "kind must be one of 't1', 'it2', 'gt2', got 'T1'. Did you mean 't1'?"),
     ({"n_rules": 0}, ValueError, "n_rules must be at least 1, got 0."),
     ({"order": 2}, ValueError, "order must be between 0 and 1, got 2."),
     ({"uncertainty": "sh"}, ValueError, "uncertainty must be one of 'h', 's', 'hs', got 'sh'. Did you mean 's'?"),
@@ -135,7 +135,7 @@ BAD_SETTINGS = [
     (
         {"loss": "cross-entropy"},
         ValueError,
-        "loss must be one of 'l1', 'l2', 'huber', 'log-cosh', 'pinball', got 'cross-entropy'.",
+        "loss must be one of 'l1', 'l2', 'huber', 'log-cosh', 'pinball', 'quantiles', got 'cross-entropy'.",
     ),
     ({"centers": "random"}, ValueError, "centers must be one of 'kmeans', 'kmeans-per-input', 'grid', got 'random'."),
     (

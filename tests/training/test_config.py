@@ -157,13 +157,13 @@ BAD = [
     (
         {"loss": "hubert"},
         ValueError,
-        "loss must be one of 'l1', 'l2', 'huber', 'log-cosh', 'pinball', 'cross-entropy', got 'hubert'. "
+        "loss must be one of 'l1', 'l2', 'huber', 'log-cosh', 'pinball', 'cross-entropy', 'quantiles', got 'hubert'. "
         "Did you mean 'huber'?",
     ),
     (
         {"loss": 3},
         TypeError,
-        "loss must be a string, one of 'l1', 'l2', 'huber', 'log-cosh', 'pinball', 'cross-entropy', got 3.",
+        "loss must be a string, one of 'l1', 'l2', 'huber', 'log-cosh', 'pinball', 'cross-entropy', 'quantiles', got 3.",
     ),
     (
         {"loss_options": {"delta": 1.0}},
