@@ -1,4 +1,4 @@
-"""How kernels are compiled, where their machine code is kept, and the switch that turns them off.
+"""How kernels are compiled, and where their machine code is kept.
 
 Numba keys cached machine code on the file of a function only: an edit of a file whose kernels are called from another file
 would leave stale code. Here the code is kept in a folder named after a digest of all files that enter it.
@@ -11,7 +11,7 @@ import hashlib
 import os
 import shutil
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,44 +20,32 @@ from numba import njit as _njit
 
 from deepfls.functional import constants
 
-# The licence to reorder sums lets LLVM vectorise them. The flags that assume away NaN and infinity stay off, and a division
-# by zero gives NaN as in NumPy instead of raising.
-_OPTIONS: Any = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
-
 # Numba's type hints lack the cache folder and the options for functions that only compiled code calls.
 config: Any = _config
 njit: Any = _njit
 
-_LOCK = threading.Lock()
+# The licence to reorder sums lets LLVM vectorise them. The flags that assume away NaN and infinity stay off, and a division
+# by zero gives NaN as in NumPy instead of raising.
+_OPTIONS: Any = {"nogil": True, "fastmath": {"reassoc", "contract"}, "error_model": "numpy"}
 # Folders of earlier sources that are kept, for other processes that still run them.
 _KEPT = 2
-
-
-def _digest() -> str:
-    """Digest of the sources that enter the machine code: this folder and the constants compiled into it."""
-    hashed = hashlib.sha256()
-    for path in [*sorted(Path(__file__).parent.glob("*.py")), Path(constants.__file__)]:
-        hashed.update(path.name.encode() + b"\0" + path.read_bytes())
-    return hashed.hexdigest()[:20]
-
-
-def _remove_old(base: Path) -> None:
-    """Delete the machine code of earlier sources."""
-    folders = sorted(base.glob("kernels-*"), key=lambda folder: folder.stat().st_mtime)
-    for folder in folders[: -1 - _KEPT]:
-        shutil.rmtree(folder, ignore_errors=True)
+_LOCK = threading.Lock()
 
 
 def _cache_folder() -> Path | None:
     """The first folder that can be written to, or None: code is then compiled anew in every process."""
+    sources = [*sorted(Path(__file__).parent.glob("*.py")), Path(constants.__file__)]
+    digest = hashlib.sha256(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in sources)).hexdigest()
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "deepfls"
     given = [Path(config.CACHE_DIR)] if config.CACHE_DIR else []
     for base in (*given, Path(__file__).parent / "__pycache__", user):
-        folder = base / f"kernels-{_digest()}"
+        folder = base / f"kernels-{digest[:20]}"
         with contextlib.suppress(OSError):
             if not folder.is_dir():
                 folder.mkdir(parents=True, exist_ok=True)
-                _remove_old(base)
+                folders = sorted(base.glob("kernels-*"), key=lambda path: path.stat().st_mtime)
+                for old in folders[: -1 - _KEPT]:
+                    shutil.rmtree(old, ignore_errors=True)
             if os.access(folder, os.W_OK):
                 return folder
     return None
@@ -66,24 +54,15 @@ def _cache_folder() -> Path | None:
 _FOLDER = _cache_folder()
 
 
-@contextlib.contextmanager
-def _cached_in_folder() -> Iterator[None]:
-    """Let Numba choose our folder: it reads ``CACHE_DIR`` when a function is decorated, not later."""
-    with _LOCK:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A kernel that Python calls: compiled on first call, kept on disk where a folder can be written to."""
+    with _LOCK:  # Numba reads CACHE_DIR when a function is decorated, not later
         before = config.CACHE_DIR
         config.CACHE_DIR = str(_FOLDER)
         try:
-            yield
+            return njit(cache=_FOLDER is not None, **_OPTIONS)(function)
         finally:
             config.CACHE_DIR = before
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A kernel that Python calls: compiled on first call, kept on disk where a folder can be written to."""
-    if _FOLDER is None:
-        return njit(**_OPTIONS)(function)
-    with _cached_in_folder():
-        return njit(cache=True, **_OPTIONS)(function)
 
 
 def inner(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,9 +16,7 @@ from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-# Rows of a block: few enough that the numbers of all rules stay in the second-level cache. Each divides the first.
-_BLOCK_ROWS, _BLOCK_NUMBERS = (128, 64, 32), 8192
-# Rows whose products are so small that BLAS takes one thread by itself.
+# Multiply-adds of rows whose products are so small that BLAS takes one thread by itself.
 _SMALL_WORK = 100_000
 
 _REDUCTIONS = {"km": 0, "nt": 1, "bmm": 2, "sm": 3}
@@ -37,8 +35,7 @@ _LOSSES: dict[Callable[..., Tensor], tuple[int, str, float]] = {
 class SystemForm:
     """What the kernels have to know of a system: its sizes, its options, and the names of its raw parameters.
 
-    ``parameters`` maps the fields of the kernels' record (centers, sigmas, spreads, heights, intercepts, slopes, mix) to
-    the names of the parameters in the system.
+    ``parameters`` maps fields of the kernels' record (centers, sigmas, spreads, ...) to names of parameters in the system.
     """
 
     n_features: int
@@ -63,23 +60,16 @@ class _System(Protocol):
 def compiled_step(
     system: _System, loss: Callable[..., Tensor], offsets: Mapping[str, int] | None = None
 ) -> CompiledStep | None:
-    """The training step of a system with a loss, compiled; None where there is none.
+    """The training step of a system with a loss of :mod:`deepfls.functional.losses`, compiled.
 
-    Parameters
-    ----------
-    system : T1FLS or IT2FLS
-        Only its form is read. None for other devices and dtypes, tracing, hooks, modified or tied parts.
-    loss : callable
-        One of :mod:`deepfls.functional.losses`, its options bound or not; None for others.
-    offsets : mapping, optional
-        Where each named parameter begins in the flat vector; by default they follow each other as in
-        ``system.named_parameters()``.
+    None where there is none: other devices, dtypes and losses, tracing, hooks, modified or tied parts. ``offsets`` tell
+    where each named parameter begins in the flat vector; by default they follow each other as in the system.
     """
     form = _served_form(system)
     if form is None or any(_is_hooked(parameter) for _, parameter in system.named_parameters()):
         return None
     settings = _loss_settings(loss, form)
-    return None if settings is None else CompiledStep(form, settings, offsets or _offsets_of(system))
+    return None if settings is None else CompiledStep(form, offsets or _offsets_of(system), settings)
 
 
 def compiled_outputs(system: _System) -> CompiledOutputs | None:
@@ -89,11 +79,10 @@ def compiled_outputs(system: _System) -> CompiledOutputs | None:
 
 
 def _served_form(system: _System) -> SystemForm | None:
-    form = system.form()
-    if form is None or not can_compile(*(parameter for _, parameter in system.named_parameters())):
+    form, parameters = system.form(), dict(system.named_parameters())
+    if form is None or not can_compile(*parameters.values()):
         return None
-    # A parameter in two places has one name only.
-    return form if set(form.parameters.values()) <= {name for name, _ in system.named_parameters()} else None
+    return form if set(form.parameters.values()) <= set(parameters) else None  # a parameter in two places has one name
 
 
 def _is_hooked(parameter: nn.Parameter) -> bool:
@@ -102,10 +91,8 @@ def _is_hooked(parameter: nn.Parameter) -> bool:
 
 
 def _offsets_of(system: _System) -> dict[str, int]:
-    offsets, place = {}, 0
-    for name, parameter in system.named_parameters():
-        offsets[name], place = place, place + parameter.numel()
-    return offsets
+    names, sizes = zip(*((name, parameter.numel()) for name, parameter in system.named_parameters()), strict=True)
+    return dict(zip(names, np.cumsum((0, *sizes[:-1])), strict=True))
 
 
 def _loss_settings(loss: Callable[..., Tensor], form: SystemForm) -> dict[str, float] | None:
@@ -126,25 +113,19 @@ def _loss_settings(loss: Callable[..., Tensor], form: SystemForm) -> dict[str, f
 
 
 class _Compiled:
-    """The record of a system, and scratch for the threads that run it."""
+    """The kernel, and the record that describes a system and a loss to it."""
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
-        from deepfls.kernels import step  # here: Numba is slow to import
-        from deepfls.kernels.parameters import FORM
+        from deepfls.kernels import parameters, step  # here: Numba is slow to import
 
-        self._kernel, self._sizes = step.run_rows, step.scratch_sizes
-        self._record = np.zeros(1, FORM)
+        self._kernel, self._block_rows = step.run_rows, step.BLOCK_ROWS
+        self._record = np.zeros(1, parameters.FORM)
         fields = {
-            "n_features": form.n_features,
-            "n_rules": form.n_rules,
-            "n_outputs": form.n_outputs,
-            "order": form.order,
+            **{name: getattr(form, name) for name in ("n_features", "n_rules", "n_outputs", "order", "share", "of_paper")},
             "interval": form.is_interval,
+            "reduction": _REDUCTIONS[form.type_reduction],
             "with_spreads": "spreads" in form.parameters,
             "with_heights": "heights" in form.parameters,
-            "of_paper": form.of_paper,
-            "reduction": _REDUCTIONS[form.type_reduction],
-            "share": form.share,
             **{field: offsets[name] for field, name in form.parameters.items()},
             **settings,
         }
@@ -153,14 +134,6 @@ class _Compiled:
         n_forms = 4 if "spreads" in form.parameters else 2
         self._work_per_row = form.n_rules * form.n_features * (n_forms + form.n_outputs)
 
-    def _scratch(self, dtype: Any, n_rows: int = _BLOCK_ROWS[0]) -> tuple[Array, Array, Array, Array]:
-        """The record with the size of a block, and memory for passes over rows, or over ``n_rows`` if these are few."""
-        record = self._record.copy()
-        block = next((n for n in _BLOCK_ROWS if n * int(record["n_rules"][0]) <= _BLOCK_NUMBERS), _BLOCK_ROWS[-1])
-        record["block"] = min(block, max(n_rows, 1))
-        n_memory, n_doubles, n_bits = self._sizes(record)
-        return record, np.empty(n_memory, dtype), np.empty(n_doubles), np.empty(n_bits, np.int64)
-
 
 class CompiledStep(_Compiled):
     """Mean loss of a batch and its gradient: one compiled call for each thread.
@@ -168,11 +141,9 @@ class CompiledStep(_Compiled):
     Small batches run in one thread. Callers hold BLAS at one thread, :func:`one_blas_thread`, around many steps.
     """
 
-    def __init__(self, form: SystemForm, settings: Mapping[str, float], offsets: Mapping[str, int]) -> None:
+    def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
         super().__init__(form, offsets, settings)
         self.n_targets = int(settings["n_targets"])
-        self._memory: list[tuple[Any, ...]] = []
-        self._gradients: list[Array] = []
 
     def __call__(
         self, theta: Array, gradient: Array, rows: Array, order: Array, first: int, n_rows: int, share: float = 1.0
@@ -187,25 +158,20 @@ class CompiledStep(_Compiled):
         order : ndarray of int64
             Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
         share : float
-            Factor of loss and gradient.
         """
         n_parts = n_parts_of(n_rows, self._work_per_row)
-        while len(self._memory) < n_parts:
-            record, *scratch = self._scratch(theta.dtype)
-            self._memory.append((record, np.empty((0, 3, 1), theta.dtype), *scratch))
-            self._gradients.append(np.empty_like(gradient))
-        scale = share / (n_rows * self.n_targets)
-        if n_parts == 1:
-            return self._kernel(theta, gradient, rows, order, first, n_rows, scale, *self._memory[0])
+        gradients = [gradient, *(np.empty_like(gradient) for _ in range(n_parts - 1))]
+        scale, nothing = share / (n_rows * self.n_targets), np.empty((0, 3, 1), theta.dtype)
 
         def run(part: int, begin: int, end: int) -> float:
-            target = gradient if part == 0 else self._gradients[part]
-            return self._kernel(theta, target, rows, order, first + begin, end - begin, scale, *self._memory[part])
+            return self._kernel(
+                theta, gradients[part], rows, order, first + begin, end - begin, scale, self._record, nothing
+            )
 
-        losses_of_parts = over_parts(run, n_rows, n_parts)
-        for part in self._gradients[1:n_parts]:
-            gradient += part
-        return sum(losses_of_parts)
+        loss = sum(over_parts(run, n_rows, n_parts))
+        for other in gradients[1:]:
+            gradient += other
+        return loss
 
 
 class CompiledOutputs(_Compiled):
@@ -221,16 +187,15 @@ class CompiledOutputs(_Compiled):
         theta = nn.utils.parameters_to_vector(self._parameters).detach().numpy()
         x = np.ascontiguousarray(x, theta.dtype)
         results = np.empty((len(x), *self._shape), theta.dtype)
-        nothing, no_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
+        nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
 
         def run(_: int, begin: int, end: int) -> None:
-            record, *scratch = self._scratch(theta.dtype, end - begin)
-            self._kernel(theta, nothing, x, no_order, begin, end - begin, 0.0, record, results[begin:end], *scratch)
+            self._kernel(theta, nothing, x, own_order, begin, end - begin, 0.0, self._record, results[begin:end])
 
-        if len(x) * self._work_per_row < _SMALL_WORK:  # BLAS takes one thread by itself
+        if len(x) * self._work_per_row < _SMALL_WORK:
             run(0, 0, len(x))
         else:
             with one_blas_thread():
                 # Blocks then have the same bounds for any number of threads, and the products the same bits.
-                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row), _BLOCK_ROWS[0])
+                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row), self._block_rows)
         return results

@@ -15,20 +15,23 @@ import numpy as np
 
 from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import compiled, inner
-from deepfls.kernels.end_points import add_end_gradients, average, exponentials_of_rows, find_ends, padded
-from deepfls.kernels.parameters import N_COEFFICIENTS, fill_gradient, fill_weights
+from deepfls.kernels.end_points import add_end_gradients, average, exponentiate, find_ends, padded
+from deepfls.kernels.parameters import fill_gradient, fill_weights
 
 LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY = range(6)
 REDUCTIONS = KM, NT, BMM, SM = range(4)
+# Places of y_left, y_right and y in values and slopes (rows, 3, outputs).
+LEFT, RIGHT, CRISP = range(3)
 
+# Rows of a block, or a half or quarter of them where the numbers of all rules would leave the second-level cache.
+BLOCK_ROWS, _BLOCK_NUMBERS = 128, 8192
 _LN2 = math.log(2.0)
 
 
 @inner
-def point_loss(code, option, error):
+def _point_loss(code, option, error):
     """Loss of an error y - t and its slope; at kinks the slope that autograd gives."""
-    size = abs(error)
-    sign = np.sign(error)
+    size, sign = abs(error), np.sign(error)
     if code == L1:
         return size, sign
     if code == HUBER:
@@ -42,215 +45,184 @@ def point_loss(code, option, error):
 
 
 @inner
-def _losses(form, rows, order, first, n_rows, scale, values, slopes):
-    """Sum of the losses of some rows, times ``scale`` and their weights; fills the slopes of their outputs.
-
-    Values and slopes are (3, rows, outputs): those of y_left, y_right and y.
-    """
-    left, right, crisp = values[0], values[1], values[2]
-    by_left, by_right, by_y = slopes[0], slopes[1], slopes[2]
-    n_features, n_targets, n_outputs = form.n_features, form.n_targets, form.n_outputs
-    weighted = rows.shape[1] > n_features + n_targets
-    code, option, tail, set_weight = form.loss, form.option, form.tail, form.set_weight
-    loss = 0.0
-    for row in range(n_rows):
-        place = order[first + row] if order.shape[0] else first + row
-        factor = scale * rows[place, n_features + n_targets] if weighted else scale
-        if code == CROSS_ENTROPY:
-            label = int(rows[place, n_features])
-            peak = crisp[row, 0]
-            for o in range(1, n_outputs):
-                peak = max(peak, crisp[row, o])
-            total = 0.0
-            for o in range(n_outputs):
-                by_y[row, o] = math.exp(crisp[row, o] - peak)
-                total += by_y[row, o]
-            for o in range(n_outputs):
-                by_y[row, o] = factor * (by_y[row, o] / total - (1.0 if o == label else 0.0))
-            loss += factor * (math.log(total) - (crisp[row, label] - peak))
-            continue
-        for o in range(n_outputs):
-            target = rows[place, n_features + o]
-            value, slope = point_loss(code, option, crisp[row, o] - target)
-            loss += factor * value
-            by_y[row, o] = factor * slope
-            if form.trains_set:
-                below, left_slope = point_loss(PINBALL, tail, left[row, o] - target)
-                above, right_slope = point_loss(PINBALL, 1.0 - tail, right[row, o] - target)
-                loss += factor * set_weight * (below + above)
-                by_left[row, o] = factor * set_weight * left_slope
-                by_right[row, o] = factor * set_weight * right_slope
-    return loss
+def _cross_entropy(row, label, values, slopes):
+    """Cross-entropy of the outputs of a row, and its slopes."""
+    n_outputs, peak, total = values.shape[2], values[row, CRISP, 0], 0.0
+    for o in range(1, n_outputs):
+        peak = max(peak, values[row, CRISP, o])
+    for o in range(n_outputs):
+        slopes[row, CRISP, o] = math.exp(values[row, CRISP, o] - peak)
+        total += slopes[row, CRISP, o]
+    for o in range(n_outputs):
+        slopes[row, CRISP, o] = slopes[row, CRISP, o] / total - (1.0 if o == label else 0.0)
+    return math.log(total) - (values[row, CRISP, label] - peak)
 
 
 @inner
-def _expand(rows, order, first, n_rows, form, origin, expanded, extended):
-    """Fill expanded with [z², z, 1] and extended with [x, 1] of some rows of a table, in the order given."""
-    n_features = form.n_features
+def _losses(form, rows, order, first, n_rows, scale, values, slopes):
+    """Sum of the losses of some rows, times ``scale`` and their weights; fills the slopes of their outputs."""
+    n_features, n_targets, n_outputs = form.n_features, form.n_targets, form.n_outputs
+    weighted = rows.shape[1] > n_features + n_targets
+    total = 0.0
+    for row in range(n_rows):
+        place = order[first + row] if order.shape[0] else first + row
+        loss = 0.0
+        if form.loss == CROSS_ENTROPY:
+            loss = _cross_entropy(row, int(rows[place, n_features]), values, slopes)
+        else:
+            for o in range(n_outputs):
+                target = rows[place, n_features + o]
+                value, slopes[row, CRISP, o] = _point_loss(form.loss, form.option, values[row, CRISP, o] - target)
+                loss += value
+                for end in range(2 if form.trains_set else 0):
+                    quantile = form.tail if end == LEFT else 1.0 - form.tail
+                    value, slope = _point_loss(PINBALL, quantile, values[row, end, o] - target)
+                    loss += form.set_weight * value
+                    slopes[row, end, o] = form.set_weight * slope
+        factor = scale * rows[place, n_features + n_targets] if weighted else scale
+        for kind in range(LEFT if form.trains_set else CRISP, 3):
+            for o in range(n_outputs):
+                slopes[row, kind, o] *= factor
+        total += factor * loss
+    return total
+
+
+@inner
+def _expand(rows, order, first, n_rows, origin, expanded, extended):
+    """Fill expanded with [z², z, 1] and extended with [x, 1], or 1, of some rows of a table, in the order given."""
+    n_features = origin.shape[0]
     for i in range(n_rows):
         place = order[first + i] if order.shape[0] else first + i
         for m in range(n_features):
-            value = rows[place, m]
-            z = value - origin[m]
+            z = rows[place, m] - origin[m]
             expanded[i, m] = z * z
             expanded[i, index(n_features, m)] = z
-            extended[i, m] = value
+        for m in range(extended.shape[1] - 1):
+            extended[i, m] = rows[place, m]
         expanded[i, 2 * n_features] = 1.0
-        extended[i, n_features] = 1.0
+        extended[i, extended.shape[1] - 1] = 1.0
 
 
 @inner
-def _load_firing(logs, form, log_ratios, n_rows, width, firing, bits):
-    """Fill scratch (3, block * width) with upper and lower firing relative to each row's largest, and lower to its own."""
-    n_rules, upper, interval = form.n_rules, form.n_rules if form.with_spreads else 0, form.interval
-    with_own = form.reduction == BMM or form.reduction == SM
+def _load_firing(logs, form, log_ratios, n_rows, firing):
+    """Fill firing with upper and lower bounds relative to each row's largest, and lower ones relative to their own."""
+    n_rules, n_stacks = form.n_rules, firing.shape[0]
+    upper = logs.shape[1] - n_rules
     for row in range(n_rows):
-        start, peak = row * width, np.float64(largest(logs, row, upper, n_rules))
+        peak = np.float64(largest(logs, row, upper, n_rules))
         for p in range(n_rules):
-            firing[0, index(start, p)] = logs[row, index(upper, p)] - peak
-        if interval:  # of sets of one width, lower firing is the upper one times a number for each rule
+            firing[0, row, p] = logs[row, index(upper, p)] - peak
+        if n_stacks > 1:  # of sets of one width, lower firing is the upper one times a number for each rule
             for p in range(n_rules):
-                firing[1, index(start, p)] = (logs[row, p] - peak) + (0.0 if upper else log_ratios[p])
-        if with_own:
-            peak = firing[1, start]
-            for p in range(1, n_rules):
-                peak = max(peak, firing[1, index(start, p)])
+                firing[1, row, p] = (logs[row, p] - peak) + (0.0 if upper else log_ratios[p])
+        if n_stacks > 2:
+            peak = largest(firing[1], row, 0, n_rules)
             for p in range(n_rules):
-                firing[2, index(start, p)] = firing[1, index(start, p)] - peak
-        for p in range(n_rules, width):
-            for stack in range(3):
-                firing[stack, index(start, p)] = 0.0
-    exponentials_of_rows(firing, (3 if with_own else 2) if interval else 1, n_rows, n_rules, width, bits)
+                firing[2, row, p] = firing[1, row, p] - peak
+    exponentiate(firing, n_rows, n_rules)
 
 
 @inner
-def _mix(theta, form, output):
-    """Share of the average by lower firing in "bmm" and "sm"."""
-    return 0.5 if form.reduction == SM else 1.0 / (1.0 + math.exp(-theta[form.mix + output]))
-
-
-@inner
-def _fill_averages(form, outputs, n_rows, width, firing, values):
+def _type_1_outputs(outputs, n_rows, up, values):
     """Fill the values of a Type-1 system, all three equal, and replace firing by shares that add up to 1."""
-    n_rules, up = form.n_rules, firing[0]
+    n_rules = up.shape[1]
     for row in range(n_rows):
         total = 0.0
         for p in range(n_rules):
-            total += up[index(row * width, p)]
+            total += up[row, p]
         scale = 1.0 / total
         for p in range(n_rules):
-            up[index(row * width, p)] *= scale
-        for output in range(form.n_outputs):
+            up[row, p] *= scale
+        for o in range(values.shape[2]):
             value = 0.0
             for p in range(n_rules):
-                value += up[index(row * width, p)] * outputs[row, index(output * n_rules, p)]
-            for k in range(3):
-                values[k, row, output] = value
+                value += up[row, p] * outputs[row, index(o * n_rules, p)]
+            values[row, LEFT, o] = values[row, RIGHT, o] = values[row, CRISP, o] = value
 
 
 @inner
-def _fill_outputs(theta, form, outputs, n_rows, width, firing, y, ends, moving, needs_ends, values):
-    """Fill the crisp output and, where needed, both ends of an interval system; its consequents are copied to scratch."""
-    n_rules, reduction = form.n_rules, form.reduction
-    up, low, own = firing[0], firing[1], firing[2]
-    left, right, crisp = values[0], values[1], values[2]
-    for output in range(form.n_outputs):
-        y_start = output * form.block * width
-        for row in range(n_rows):
-            start = y_start + row * width
+def _type_1_gradients(n_rows, shares, values, slopes, logs, outputs):
+    """Replace log-firing and consequents of some rows of a Type-1 system by their gradients."""
+    n_rules = shares.shape[1]
+    for row in range(n_rows):
+        for o in range(values.shape[2]):
+            by, mean = slopes[row, CRISP, o], values[row, CRISP, o]
             for p in range(n_rules):
-                y[index(start, p)] = outputs[row, index(output * n_rules, p)]
-            for p in range(n_rules, width):
-                y[index(start, p)] = 0.0
-        if needs_ends:
-            find_ends(y, y_start, low, up, n_rows, n_rules, width, ends[0], ends[1], moving)
-            for row in range(n_rows):
-                left[row, output] = ends[0, row]
-                right[row, output] = ends[1, row]
-                crisp[row, output] = 0.5 * (ends[0, row] + ends[1, row])
-        if reduction == KM:
-            continue
-        mix = _mix(theta, form, output) if reduction == BMM else 0.5
-        for row in range(n_rows):
-            by_up, up_sum = average(y, y_start, up, row * width, width)
-            if reduction == NT:
-                by_low, low_sum = average(y, y_start, low, row * width, width)
-                value = (by_low * low_sum + by_up * up_sum) / (low_sum + up_sum)
-            else:
-                by_low, _ = average(y, y_start, own, row * width, width)
-                value = mix * by_low + (1.0 - mix) * by_up
-            if needs_ends:  # inside the set already, but for rounding
-                value = min(max(value, left[row, output]), right[row, output])
-            crisp[row, output] = value
+                share = by * shares[row, p]
+                push = share * (outputs[row, index(o * n_rules, p)] - mean)
+                outputs[row, index(o * n_rules, p)] = share
+                logs[row, p] = push if o == 0 else logs[row, p] + push
 
 
 @inner
-def _add_average_gradient(y, y_start, firing, start, width, mean, scale, to_logs, to_y):
-    """Add the gradients of Σ f y / Σ f to those of log f and y; ``scale`` is the slope over Σ f."""
-    y_start += start
-    for p in range(width):
-        share = scale * firing[index(start, p)]
-        to_logs[p] += share * (y[index(y_start, p)] - mean)
+def _averages(theta, form, y, row, output, firing):
+    """Averages by lower and by upper firing, the sums of their weights, and the part that the first has in the output."""
+    by_low, low_sum = average(y, row, output, firing[-1])
+    by_up, up_sum = average(y, row, output, firing[0])
+    mix = 0.5
+    if form.reduction == NT:
+        mix = low_sum / (low_sum + up_sum)
+    elif form.reduction == BMM:
+        mix = 1.0 / (1.0 + math.exp(-theta[form.mix + output]))
+    return by_low, low_sum, by_up, up_sum, mix
+
+
+@inner
+def _interval_outputs(theta, form, outputs, n_rows, firing, y, needs_ends, moving, values):
+    """Fill the crisp output and, where needed, both ends of an interval system; its consequents are copied to scratch."""
+    n_rules = form.n_rules
+    for o in range(form.n_outputs):
+        for row in range(n_rows):
+            for p in range(n_rules):
+                y[row, o, p] = outputs[row, index(o * n_rules, p)]
+        if needs_ends:
+            find_ends(y, o, firing[1], firing[0], n_rows, n_rules, values, moving)
+        for row in range(n_rows):
+            if form.reduction == KM:
+                values[row, CRISP, o] = 0.5 * (values[row, LEFT, o] + values[row, RIGHT, o])
+                continue
+            by_low, _, by_up, _, mix = _averages(theta, form, y, row, o, firing)
+            value = mix * by_low + (1.0 - mix) * by_up
+            if needs_ends:  # inside the set already, but for rounding
+                value = min(max(value, values[row, LEFT, o]), values[row, RIGHT, o])
+            values[row, CRISP, o] = value
+
+
+@inner
+def _add_average_gradient(y, row, output, firing, mean, scale, to_logs, to_y):
+    """Add the gradients of an average to those of log-firing and y (width,); ``scale`` is its slope over Σ f."""
+    for p in range(firing.shape[1]):
+        share = scale * firing[row, p]
+        to_logs[p] += share * (y[row, output, p] - mean)
         to_y[p] += share
 
 
 @inner
-def _average_gradients(form, n_rows, width, firing, values, slopes, logs, outputs):
-    """Replace log-firing and consequents of some rows of a Type-1 system by their gradients."""
-    n_rules, shares, crisp, by_y = form.n_rules, firing[0], values[2], slopes[2]
-    for row in range(n_rows):
-        for output in range(form.n_outputs):
-            by, mean = by_y[row, output], crisp[row, output]
-            for p in range(n_rules):
-                share = by * shares[index(row * width, p)]
-                push = share * (outputs[row, index(output * n_rules, p)] - mean)
-                outputs[row, index(output * n_rules, p)] = share
-                logs[row, p] = push if output == 0 else logs[row, p] + push
-
-
-@inner
-def _interval_gradients(
-    theta, form, n_rows, width, firing, y, values, slopes, row_scratch, logs, outputs, to_ratios, gradient
-):
-    """The same for an interval system; adds to the gradients of the log ratios and of the mix."""
-    n_rules, reduction, with_spreads = form.n_rules, form.reduction, form.with_spreads
-    up, low, own = firing[0], firing[1], firing[2]
-    left, right = values[0], values[1]
-    by_left, by_right, by_y = slopes[0], slopes[1], slopes[2]
+def _interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scratch, logs, outputs, to_ratios, gradient):
+    """As :func:`_type_1_gradients` for an interval system; adds to the gradients of the log ratios and of the mix."""
+    n_rules, reduction = form.n_rules, form.reduction
+    up, low, other = firing[0], firing[1], firing[-1]
     to_low, to_up, to_y = row_scratch[0], row_scratch[1], row_scratch[2]
     for row in range(n_rows):
-        start = row * width
-        to_low[:] = 0.0
-        to_up[:] = 0.0
-        for output in range(form.n_outputs):
-            y_start = output * form.block * width
+        to_low[:] = to_up[:] = 0.0
+        for o in range(form.n_outputs):
             to_y[:] = 0.0
-            by = by_y[row, output]
+            by = slopes[row, CRISP, o]
             if reduction == KM or form.trains_set:
                 half = 0.5 * by if reduction == KM else 0.0
-                pushes = (half, half)
-                if form.trains_set:
-                    pushes = (half + by_left[row, output], half + by_right[row, output])
-                ends = (left[row, output], right[row, output])
-                add_end_gradients(y, y_start, low, up, start, width, True, ends, pushes, to_low, to_up, to_y)
-            if reduction == NT:
-                low_mean, low_sum = average(y, y_start, low, start, width)
-                up_mean, up_sum = average(y, y_start, up, start, width)
-                mean = (low_mean * low_sum + up_mean * up_sum) / (low_sum + up_sum)
-                scale = by / (low_sum + up_sum)
-                _add_average_gradient(y, y_start, low, start, width, mean, scale, to_low, to_y)
-                _add_average_gradient(y, y_start, up, start, width, mean, scale, to_up, to_y)
-            elif reduction != KM:
-                mix = _mix(theta, form, output) if reduction == BMM else 0.5
-                low_mean, low_sum = average(y, y_start, own, start, width)
-                up_mean, up_sum = average(y, y_start, up, start, width)
-                _add_average_gradient(y, y_start, own, start, width, low_mean, mix * by / low_sum, to_low, to_y)
-                _add_average_gradient(y, y_start, up, start, width, up_mean, (1.0 - mix) * by / up_sum, to_up, to_y)
+                by_left, by_right = half + slopes[row, LEFT, o], half + slopes[row, RIGHT, o]
+                add_end_gradients(y, row, o, low, up, True, values, by_left, by_right, to_low, to_up, to_y)
+            if reduction != KM:
+                low_mean, low_sum, up_mean, up_sum, mix = _averages(theta, form, y, row, o, firing)
+                if reduction == NT:  # one average of both
+                    low_mean = up_mean = mix * low_mean + (1.0 - mix) * up_mean
                 if reduction == BMM:
-                    gradient[form.mix + output] += by * (low_mean - up_mean) * mix * (1.0 - mix)
+                    gradient[form.mix + o] += by * (low_mean - up_mean) * mix * (1.0 - mix)
+                _add_average_gradient(y, row, o, other, low_mean, mix * by / low_sum, to_low, to_y)
+                _add_average_gradient(y, row, o, up, up_mean, (1.0 - mix) * by / up_sum, to_up, to_y)
             for p in range(n_rules):
-                outputs[row, index(output * n_rules, p)] = to_y[p]
-        if with_spreads:
+                outputs[row, index(o * n_rules, p)] = to_y[p]
+        if form.with_spreads:
             for p in range(n_rules):
                 logs[row, p] = to_low[p]
                 logs[row, index(n_rules, p)] = to_up[p]
@@ -261,29 +233,8 @@ def _interval_gradients(
 
 
 @compiled
-def scratch_sizes(form_record):
-    """Numbers of the dtype of the rows, of float64 and of int64 that a pass needs."""
-    form = form_record[0]
-    n_rules, n_features, n_outputs, block = form.n_rules, form.n_features, form.n_outputs, form.block
-    n_logs = n_rules * (2 if form.with_spreads else 1)
-    n_consequents = n_rules * n_outputs
-    width = padded(n_rules)
-    weights = n_logs * (2 * n_features + 1) + n_consequents * (n_features + 1)
-    memory = 3 * weights + block * (3 * n_features + 2 + n_logs + n_consequents)
-    doubles = n_rules * n_features * (N_COEFFICIENTS + 3) + n_features + 2 * n_rules + 3 * width
-    doubles += block * ((3 + n_outputs) * width + 6 * n_outputs + 2)
-    return memory, doubles, max(block * width, 3 * n_rules * n_features) + block
-
-
-@inner
-def _taken(memory, place, n_rows, n_columns):
-    """A matrix in memory from a place on, and the place behind it."""
-    return memory[place : place + n_rows * n_columns].reshape(n_rows, n_columns), place + n_rows * n_columns
-
-
-@compiled
-def run_rows(theta, gradient, rows, order, first, n_rows, scale, form_record, results, memory, doubles, bits):
-    """Outputs of some rows of a table, or their loss and gradient.
+def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results):
+    """The outputs of some rows of a table, or their loss, times ``scale`` and summed, with its gradient.
 
     Parameters
     ----------
@@ -293,92 +244,60 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, form_record, re
         A packed table; targets and weights are needed for a gradient only.
     order : (any,) int64
         Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
-    scale : float
-        Factor of the loss of a row.
-    form_record : (1,) of FORM
+    record : (1,) of FORM
     results : (n_rows, 3, outputs)
         Where y_left, y_right and y are written; empty where a gradient is asked for.
-    memory, doubles, bits
-        Scratch of the sizes of :func:`scratch_sizes`, in the dtype of the rows, float64 and int64.
-
-    Returns
-    -------
-    float
-        The loss times ``scale``, summed over the rows; 0 for outputs.
     """
-    form = form_record[0]
-    n_rules, n_features, n_outputs, block = form.n_rules, form.n_features, form.n_outputs, form.block
-    trains = gradient.shape[0] > 0
-    n_logs = n_rules * (2 if form.with_spreads else 1)
-    n_terms = n_features + 1 if form.order else 1
-    width = padded(n_rules)
-    firing_weights, place = _taken(memory, 0, 2 * n_features + 1, n_logs)
-    to_firing, place = _taken(memory, place, 2 * n_features + 1, n_logs)
-    part_firing, place = _taken(memory, place, 2 * n_features + 1, n_logs)
-    output_weights, place = _taken(memory, place, n_terms, n_outputs * n_rules)
-    to_outputs, place = _taken(memory, place, n_terms, n_outputs * n_rules)
-    part_outputs, place = _taken(memory, place, n_terms, n_outputs * n_rules)
-    expanded, place = _taken(memory, place, block, 2 * n_features + 1)
-    extended, place = _taken(memory, place, block, n_features + 1)
-    logs, place = _taken(memory, place, block, n_logs)
-    outputs, place = _taken(memory, place, block, n_outputs * n_rules)
-    table, place = _taken(doubles, 0, N_COEFFICIENTS, n_rules * n_features)
-    powers, place = _taken(doubles, place, 1, 3 * n_rules * n_features)
-    origin, place = _taken(doubles, place, 1, n_features)
-    log_ratios, place = _taken(doubles, place, 2, n_rules)
-    row_scratch, place = _taken(doubles, place, 3, width)
-    firing, place = _taken(doubles, place, 3, block * width)
-    y, place = _taken(doubles, place, 1, n_outputs * block * width)
-    ends, place = _taken(doubles, place, 2, block)
-    values = doubles[place : place + 3 * block * n_outputs].reshape(3, block, n_outputs)
-    place += 3 * block * n_outputs
-    slopes = doubles[place : place + 3 * block * n_outputs].reshape(3, block, n_outputs)
-    moving = bits[-block:]
-    fill_weights(theta, form, powers[0], bits, table, origin[0], log_ratios[0], firing_weights, output_weights)
-    needs_ends = form.interval and (form.reduction == KM or form.trains_set or not trains)
-    if trains:
-        gradient[:] = 0.0
-        to_firing[:] = 0.0
-        to_outputs[:] = 0.0
-        log_ratios[1] = 0.0
+    form, dtype = record[0], theta.dtype
+    n_rules, n_features, n_outputs = form.n_rules, form.n_features, form.n_outputs
+    trains, needs_own = gradient.shape[0] > 0, form.reduction == BMM or form.reduction == SM
+    needs_ends = form.reduction == KM or form.trains_set or not trains
+    # What comes from the parameters, and gradients of it
+    sets = np.empty((2 if form.with_spreads else 1, 3, n_rules * n_features))
+    heights, origin = np.empty((2, n_rules * n_features)), np.zeros(n_features)
+    log_ratios, to_log_ratios = np.zeros(n_rules), np.zeros(n_rules)
+    firing_weights = np.empty((2 * n_features + 1, sets.shape[0] * n_rules), dtype)
+    output_weights = np.empty((n_features + 1 if form.order else 1, n_outputs * n_rules), dtype)
+    to_firing, to_outputs = np.zeros_like(firing_weights), np.zeros_like(output_weights)
+    part_firing, part_outputs = np.empty_like(firing_weights), np.empty_like(output_weights)
+    fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights, output_weights)
+    # What belongs to a block of rows
+    block = BLOCK_ROWS
+    while block > BLOCK_ROWS // 4 and block * n_rules > _BLOCK_NUMBERS:
+        block //= 2
+    block = min(block, max(n_rows, 1))
+    width = padded(n_rules) if form.interval else n_rules
+    expanded, extended = np.empty((block, len(firing_weights)), dtype), np.empty((block, len(output_weights)), dtype)
+    logs, outputs = np.empty((block, firing_weights.shape[1]), dtype), np.empty((block, output_weights.shape[1]), dtype)
+    firing = np.zeros(((3 if needs_own else 2) if form.interval else 1, block, width))
+    y, row_scratch = np.zeros((block if form.interval else 0, n_outputs, width)), np.empty((3, width))
+    values, slopes, moving = np.empty((block, 3, n_outputs)), np.zeros((block, 3, n_outputs)), np.empty(block, np.int64)
+    gradient[:] = 0.0
     loss = 0.0
     for start in range(0, n_rows, block):
         n = min(block, n_rows - start)
-        _expand(rows, order, first + start, n, form, origin[0], expanded, extended)
+        _expand(rows, order, first + start, n, origin, expanded, extended)
         np.dot(expanded[:n], firing_weights, logs[:n])
-        if form.order:
-            np.dot(extended[:n], output_weights, outputs[:n])
-        else:
-            for row in range(n):
-                for k in range(n_outputs * n_rules):
-                    outputs[row, k] = output_weights[0, k]
-        _load_firing(logs, form, log_ratios[0], n, width, firing, bits)
+        np.dot(extended[:n], output_weights, outputs[:n])
+        _load_firing(logs, form, log_ratios, n, firing)
         if form.interval:
-            _fill_outputs(theta, form, outputs, n, width, firing, y[0], ends, moving, needs_ends, values)
+            _interval_outputs(theta, form, outputs, n, firing, y, needs_ends, moving, values)
         else:
-            _fill_averages(form, outputs, n, width, firing, values)
+            _type_1_outputs(outputs, n, firing[0], values)
         if not trains:
-            for row in range(n):
-                for k in range(3):
-                    for output in range(n_outputs):
-                        results[start + row, k, output] = values[k, row, output]
+            results[start : start + n] = values[:n]
             continue
         loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
         if form.interval:
             _interval_gradients(
-                theta, form, n, width, firing, y[0], values, slopes, row_scratch, logs, outputs, log_ratios[1], gradient
+                theta, form, n, firing, y, values, slopes, row_scratch, logs, outputs, to_log_ratios, gradient
             )
         else:
-            _average_gradients(form, n, width, firing, values, slopes, logs, outputs)
+            _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
         np.dot(expanded[:n].T, logs[:n], part_firing)
         to_firing += part_firing
-        if form.order:
-            np.dot(extended[:n].T, outputs[:n], part_outputs)
-            to_outputs += part_outputs
-        else:
-            for row in range(n):
-                for k in range(n_outputs * n_rules):
-                    to_outputs[0, k] += outputs[row, k]
+        np.dot(extended[:n].T, outputs[:n], part_outputs)
+        to_outputs += part_outputs
     if trains:
-        fill_gradient(theta, form, table, origin[0], to_firing, log_ratios[1], to_outputs, gradient)
+        fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, to_outputs, gradient)
     return loss

@@ -32,6 +32,8 @@ def over_parts(function: Callable[[int, int, int], Any], n_rows: int, n_parts: i
 
     Parts begin at multiples of ``multiple`` rows.
     """
+    if n_parts == 1:
+        return [function(0, 0, n_rows)]
     bounds = [n_rows * part // n_parts // multiple * multiple for part in range(n_parts)] + [n_rows]
     spans = [(part, *span) for part, span in enumerate(itertools.pairwise(bounds))]
     others = [_pool(n_parts - 1).submit(function, *span) for span in spans[1:]]
@@ -43,44 +45,34 @@ def over_parts(function: Callable[[int, int, int], Any], n_rows: int, n_parts: i
 
 
 class _BlasGuard:
-    """Holds BLAS at one thread while a context is open; the last one to close restores what the first one found."""
+    """Holds BLAS at one thread while anyone is inside; the last one to leave restores what the first one found."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._n_inside = 0
-        self._found: list[tuple[Any, int]] = []
+        self._limit: Any = None
 
     @functools.cached_property
-    def _libraries(self) -> list[Any]:
+    def _libraries(self) -> Any:
         import scipy.linalg.cython_blas  # noqa: F401  # loads the library that compiled code calls
         from threadpoolctl import ThreadpoolController
 
-        return list(ThreadpoolController().select(user_api="blas").lib_controllers)
+        return ThreadpoolController().select(user_api="blas")
 
-    def enter(self) -> None:
+    def move(self, n_more: int) -> None:
+        """Count one more inside, or one less."""
         with self._lock:
             if self._n_inside == 0:
-                self._found = [(library, library.get_num_threads()) for library in self._libraries]
-                for library, _ in self._found:
-                    library.set_num_threads(1)
-            self._n_inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._n_inside -= 1
+                self._limit = self._libraries.limit(limits=1)
+            self._n_inside += n_more
             if self._n_inside == 0:
-                self._restore()
-
-    def _restore(self) -> None:
-        for library, n_threads in self._found:
-            library.set_num_threads(n_threads)
+                self._limit.restore_original_limits()
 
     def restart(self) -> None:
         """Start anew in a forked process: it has no other threads, and a lock they held would stay locked."""
         self._lock = threading.Lock()
         if self._n_inside:
-            self._n_inside = 0
-            self._restore()
+            self.move(-self._n_inside)
 
 
 _GUARD = _BlasGuard()
@@ -94,8 +86,8 @@ if hasattr(os, "register_at_fork"):
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """A context in which BLAS has one thread; contexts may overlap in several threads."""
-    _GUARD.enter()
+    _GUARD.move(1)
     try:
         yield
     finally:
-        _GUARD.leave()
+        _GUARD.move(-1)
