@@ -197,7 +197,7 @@ def test_hostile_names_pass_through_everything(run: Run, folder: Path, name: str
     header = '"' + name.replace('"', '""') + '"'
     rows = "".join(f"{i},{i % 3},{header}\n" for i in range(12))
     (folder / "t.csv").write_text(f"{header},x,c\n{rows}", encoding="utf-8")
-    trained = run("train", "t.csv", f"--target={name}", "--one-hot", *FAST, "--out", "m.fls")
+    trained = run("train", "t.csv", f"--target={name}", *FAST, "--out", "m.fls")
     assert safe(trained.output)
     assert printable(name)[:30] in trained.stdout
     assert load("m.fls").table_["targets"] == [name]
@@ -206,9 +206,9 @@ def test_hostile_names_pass_through_everything(run: Run, folder: Path, name: str
     written = csv.read_csv("p.csv", parse_options=csv.ParseOptions(newlines_in_values=True))
     assert written.schema.names == ["c", name]
     assert written.column("c").to_pylist() == [name] * 12
-    content = json.loads(run("train", "t.csv", f"--target={name}", "--one-hot", *FAST, "--json", "--force").stdout)
+    content = json.loads(run("train", "t.csv", f"--target={name}", *FAST, "--json", "--force").stdout)
     assert content["targets"] == [name]
-    wrong = run("train", "t.csv", f"--target={name}", "--force", code=1)
+    wrong = run("train", "t.csv", f"--target={name}", "--drop=z", "--force", code=1)
     assert wrong.stderr.count("\n") == 1
     assert safe(wrong.stderr)
     wrong = run("predict", f"./{name}.fls", "t.csv", code=1)

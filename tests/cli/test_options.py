@@ -12,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls import FLSClassifier, FLSRegressor
 from deepfls.cli import options
 from deepfls.cli.output import RENAMED, CommandOutput
 from deepfls.cli.train import train
@@ -215,10 +215,10 @@ def test_config_takes_names_of_flags_and_of_the_estimators(run: Run, config: Cal
 
 
 def test_config_switch_is_turned_off_by_a_flag(run: Run, config: Callable[[str], None], refused: Refused) -> None:
-    config(RUN.replace('["x"]', '["x", "color"]') + "one_hot = true\n")
+    config(RUN + "stream = true\nbuffer_rows = 9\n")
     run("train", "plant.csv", "--config", "run.toml")
-    assert "'color'" in refused("train", "plant.csv", "--config", "run.toml", "--no-one-hot", "--force", code=1)
-    assert list(load("model.fls").feature_names_in_) == ["x", "color=blue", "color=green", "color=red"]
+    message = refused("train", "plant.csv", "--config", "run.toml", "--no-stream", "--force", code=2)
+    assert message == "--buffer-rows must be given with --stream."
 
 
 def test_config_takes_every_form_of_a_value(run: Run, config: Callable[[str], None]) -> None:
@@ -255,7 +255,8 @@ def test_config_takes_every_form_of_a_value(run: Run, config: Callable[[str], No
         ("patience = 2.5\n", "'patience' in 'run.toml' cannot be 2.5: "),
         ("patience = true\n", "'patience' in 'run.toml' cannot be True: "),
         ("gradient-clip = 'big'\n", "'gradient-clip' in 'run.toml' cannot be 'big': "),
-        ("one_hot = 'maybe'\n", "'one_hot' in 'run.toml' cannot be 'maybe': "),
+        ("stream = 'maybe'\n", "'stream' in 'run.toml' cannot be 'maybe': "),
+        ("one_hot = true\n", "'run.toml' has the key 'one_hot', no longer needed: text columns are categories without it."),
     ],
     ids=lambda value: str(value)[:12],
 )

@@ -114,7 +114,7 @@ def test_train_classifies_text(rows: Path, run: Run) -> None:
 def test_train_tells_how_many_rows_it_dropped(folder: Path, run: Run) -> None:
     data = {**columns(), "y": [None if row < 7 else value for row, value in enumerate(columns()["y"])]}
     write(folder / "rows", data)
-    assert run(*STREAM, "--nulls", "drop").stderr == "Warning: 7 rows with a missing value were left out.\n"
+    assert run(*STREAM, "--nulls", "drop").stderr == "Warning: 7 rows without a target are left out.\n"
 
 
 def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +138,6 @@ def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch:
 @pytest.mark.parametrize(
     ("arguments", "message", "code"),
     [
-        (("--one-hot",), "--one-hot must be given without --stream: encode text columns before.", 2),
         (("--nulls", "keep"), "--nulls must be one of 'error', 'drop', got 'keep'.", 2),
         (("--buffer-rows", "0"), "--buffer-rows must be at least 1, got 0.", 2),
         (("--resume",), "--resume must be given with --checkpoint-dir.", 2),
@@ -167,7 +166,7 @@ def test_train_refuses(rows: Path, refused: Refused, arguments: tuple[str, ...],
     assert not Path("model.fls").exists()
 
 
-@pytest.mark.parametrize("name", ["--nulls=drop", "--buffer-rows=9", "--checkpoint-dir=run", "--resume"])
+@pytest.mark.parametrize("name", ["--buffer-rows=9", "--checkpoint-dir=run", "--resume"])
 def test_train_refuses_what_only_a_stream_has(folder: Path, refused: Refused, name: str) -> None:
     flag = name.split("=")[0]
     assert refused("train", "plant.csv", "--target", "y", name, code=2) == f"{flag} must be given with --stream."
@@ -175,7 +174,7 @@ def test_train_refuses_what_only_a_stream_has(folder: Path, refused: Refused, na
 
 def test_train_tells_a_null_with_its_file_and_row_group(folder: Path, refused: Refused) -> None:
     write(folder / "rows", {**columns(), "y": [None if row == 99 else v for row, v in enumerate(columns()["y"])]})
-    assert refused(*STREAM, code=1) == (
+    assert refused(*STREAM, "--nulls", "error", code=1) == (
         "Column 'y' of row group 1 of 'rows/part-0.parquet' must have a number in every row, got a missing value in data "
         "row 30; nulls='drop' (--nulls drop) leaves such rows out."
     )
@@ -191,9 +190,11 @@ def test_evaluate_of_a_stream_is_that_of_the_table(rows: Path, model: str, run: 
 
 
 def test_evaluate_leaves_rows_out_when_asked(folder: Path, model: str, run: Run, refused: Refused) -> None:
-    write(folder / "rows", {**columns(), "a": [None if row < 5 else v for row, v in enumerate(columns()["a"])]})
-    assert refused("evaluate", model, ROWS, "--stream", code=1).startswith("Column 'a' of row group 0 of 'rows/part-0")
-    assert json.loads(run("evaluate", model, ROWS, "--stream", "--nulls", "drop", "--json").stdout)["rows"] == 595
+    write(folder / "rows", {**columns(), "y": [None if row < 5 else v for row, v in enumerate(columns()["y"])]})
+    message = refused("evaluate", model, ROWS, "--stream", "--nulls", "error", code=1)
+    assert message.startswith("row group 0 of 'rows/part-0.parquet' must have a target in every row, got 5 rows without")
+    for flags in (("--stream",), ()):
+        assert json.loads(run("evaluate", model, ROWS, *flags, "--json").stdout)["rows"] == 595
 
 
 # Predict
@@ -244,12 +245,15 @@ def test_predict_keeps_other_predictions_unless_forced(rows: Path, model: str, r
 
 
 def test_predict_that_fails_leaves_whole_parts_only(folder: Path, model: str, refused: Refused, run: Run) -> None:
-    write(folder / "rows", {**columns(), "a": [None if row == 599 else v for row, v in enumerate(columns()["a"])]})
+    write(folder / "rows", {**columns(), "a": [float("inf") if row == 599 else v for row, v in enumerate(columns()["a"])]})
     message = refused("predict", model, ROWS, "--out", "p", code=1)
-    assert message.startswith("Column 'a' of row group 2 of 'rows/part-2.parquet' must have a number in every row")
+    assert message.startswith("Column 'a' of row group 2 of 'rows/part-2.parquet' must have a finite number")
     assert [file.name for file in Path("p").iterdir()] == ["_deepfls.json"]
-    run("predict", model, ROWS, "--out", "p", "--resume", "--nulls", "drop", "--force")
+    write(folder / "rows", {**columns(), "a": [None if row == 599 else v for row, v in enumerate(columns()["a"])]})
+    run("predict", model, ROWS, "--out", "p", "--nulls", "drop", "--force")
     assert parquet.read_table("p").num_rows == 599
+    run("predict", model, ROWS, "--out", "p", "--force")
+    assert parquet.read_table("p").num_rows == 600
 
 
 def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,7 +272,7 @@ def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, mon
         (("--resume",), "--resume must be used with a folder as --out, got '-'."),
         (("--nulls", "drop", "--out", "p.csv"), "--nulls must be used with a folder as --out, got 'p.csv'."),
         (("--out", "no/p"), "--out must be in a folder that exists, got 'no/p'."),
-        (("--out", "p", "--nulls", "no"), "--nulls must be one of 'error', 'drop', got 'no'."),
+        (("--out", "p", "--nulls", "no"), "--nulls must be one of 'keep', 'drop', got 'no'."),
     ],
 )
 def test_predict_refuses(rows: Path, model: str, refused: Refused, arguments: tuple[str, ...], message: str) -> None:

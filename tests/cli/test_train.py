@@ -98,14 +98,18 @@ def test_train_learns_classes(run: Run, name: str, task: str, classes: list[obje
 def test_train_learns_true_and_false_as_numbers_if_told_to(run: Run) -> None:
     run("train", "plant.csv", "--target", "flag", "--task", "regression", "--feature", "x", *FAST, "--out", "m.fls")
     x = columns("x")
-    expected = FLSRegressor(**SAME).fit(x, target("flag").astype(float))
+    with pytest.warns(UserWarning, match=r"^The target is 0 or 1 in every row: FLSClassifier"):
+        expected = FLSRegressor(**SAME).fit(x, target("flag").astype(float))
     assert np.array_equal(load("m.fls").predict(x), expected.predict(x))
 
 
-def test_train_one_hot_encodes_text(run: Run) -> None:
-    arguments = ("--target", "y", "--drop", "z", "--drop", "label", "--drop", "flag", "--one-hot")
-    run("train", "plant.csv", *arguments, *FAST, "--out", "m.fls")
-    assert list(load("m.fls").feature_names_in_) == ["x", "color=blue", "color=green", "color=red", "w"]
+def test_train_takes_text_as_categories(run: Run, refused: Refused) -> None:
+    arguments = ("train", "plant.csv", "--target", "y", "--drop", "z", "--drop", "label", "--drop", "flag", *FAST)
+    content = json.loads(run(*arguments, "--out", "m.fls", "--json").stdout)
+    assert list(load("m.fls").feature_names_in_) == ["x", "color", "w"]
+    assert content["inputs"] == ["x", "color=blue", "color=green", "color=red", "w"]
+    message = refused(*arguments, "--one-hot", code=2)
+    assert message.startswith("--one-hot is no longer needed: text columns are categories without it.")
 
 
 def test_train_passes_weights(run: Run) -> None:
@@ -307,13 +311,9 @@ def test_train_tells_wrong_settings_by_their_flag(refused: Refused, arguments: t
         (("plnt.csv", "--target", "y"), "There is no file 'plnt.csv'. Did you mean 'plant.csv'?"),
         (("plant.csv", "--target", "Y"), "'plant.csv' has no column 'Y' to be the target. Did you mean 'y'?"),
         (
-            ("plant.csv", "--target", "y"),
-            "Columns 'color', 'label' of 'plant.csv' must hold numbers, got text ('red' in data row 1); encode them with "
-            "--one-hot or leave them out with --drop.",
-        ),
-        (
             ("plant.csv", "--target", "label", "--task", "regression", "--feature", "x"),
-            "Column 'label' of 'plant.csv' must hold numbers, got text ('down' in data row 1).",
+            "Column 'label' of 'plant.csv' must hold numbers, got text ('down' in data row 1); --task classification takes "
+            "it as classes, and an empty value as missing.",
         ),
         (
             ("plant.csv", "--target", "y", "--feature", "x", "--test-fraction", "0.99"),

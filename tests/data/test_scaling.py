@@ -26,7 +26,7 @@ def seen(*chunks: np.ndarray) -> Standardizer:
 
 
 def assert_same(first: Standardizer, second: Standardizer) -> None:
-    assert first.count == second.count
+    np.testing.assert_array_equal(first.count, second.count)
     np.testing.assert_allclose(first.mean, second.mean, rtol=1e-12, atol=1e-9)
     np.testing.assert_allclose(first.scale, second.scale, rtol=1e-9)
 

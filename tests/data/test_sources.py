@@ -12,6 +12,7 @@ import pytest
 from pyarrow import fs, parquet
 
 from deepfls.data.arrays import ArraySource, DataPlan, TrainingData
+from deepfls.data.learning import ColumnSettings
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.sources import ParquetSource, read_ahead
 from deepfls.data.summary import uniform
@@ -124,10 +125,10 @@ def with_null(tmp_path: Path, column: str, value: Any = None) -> Path:
     return write(tmp_path / "nulls", {**data, column: values})
 
 
-@pytest.mark.parametrize("column", ["a", "y", "w"])
+@pytest.mark.parametrize("column", ["y", "w"])
 @pytest.mark.parametrize("value", [None, float("nan")], ids=["null", "nan"])
 def test_missing_value_is_an_error_that_names_file_and_row_group(tmp_path: Path, column: str, value: Any) -> None:
-    source = regression(with_null(tmp_path, column, value), weight="w")
+    source = regression(with_null(tmp_path, column, value), weight="w", nulls="error")
     message = (
         f"Column '{column}' of row group 1 of '{tmp_path}/nulls/part-1.parquet' must have a number in every row, got a "
         "missing value in data row 16; nulls='drop' (--nulls drop) leaves such rows out."
@@ -174,13 +175,23 @@ def test_other_rule_for_nulls_is_refused(path: Path) -> None:
 
 
 def test_missing_column_is_named(path: Path) -> None:
-    with pytest.raises(TableError, match=r"has no column 'yy' to be the target\. Did you mean 'y'\?"):
+    with pytest.raises(TableError, match=r"has no column 'yy' to be the target\. Its columns are"):
         ParquetSource(path, target="yy")
 
 
-def test_text_column_is_refused(path: Path) -> None:
-    with pytest.raises(TableError, match=r"^Column 'label' of .* must hold numbers, got text"):
-        ParquetSource(path, target="y")
+def test_text_column_is_a_category_with_an_input_each(path: Path) -> None:
+    source = ParquetSource(path, target="y", features=["a", "label"]).with_columns(ColumnSettings())
+    assert source.columns.columns[1].role == "category"
+    assert source.read(0).x.shape[1] == source.n_features == source.columns.width
+
+
+@pytest.mark.parametrize("value", [None, float("nan")], ids=["null", "nan"])
+def test_missing_input_is_nan(tmp_path: Path, value: Any) -> None:
+    source = regression(with_null(tmp_path, "a", value))
+    assert np.isnan(read_all(source)[0][285, 0])
+    plan = source.prepared(DataPlan(), np.random.RandomState(0), Group()).stream
+    assert plan is not None
+    assert plan.has_missing
 
 
 @pytest.mark.parametrize(

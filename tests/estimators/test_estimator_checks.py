@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from deepfls import FLSClassifier, FLSRegressor
@@ -13,6 +14,8 @@ from deepfls import FLSClassifier, FLSRegressor
 EPOCHS = 25
 
 
+# The checks fit tables of one row, one class and constant columns, which are told in warnings.
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @parametrize_with_checks(
     [FLSRegressor(epochs=EPOCHS), FLSClassifier(epochs=EPOCHS), FLSRegressor(kind="t1", epochs=EPOCHS)]
 )

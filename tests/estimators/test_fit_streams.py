@@ -89,7 +89,7 @@ def test_dropped_rows_are_not_trained_on_and_are_counted_in_a_warning(tmp_path: 
     data = columns()
     holes = {**data, "y": [None if row % 10 == 0 else value for row, value in enumerate(data["y"])]}
     whole = FLSRegressor(**{**SETTINGS, "epochs": 0, "dtype": "float64"})
-    with pytest.warns(UserWarning, match=r"^60 rows with a missing value were left out\.$"):
+    with pytest.warns(UserWarning, match=r"^60 rows without a target are left out\.$"):
         whole.fit(regression(write(tmp_path / "holes", holes), nulls="drop"))
     kept = np.arange(600) % 10 != 0
     assert whole.x_scaling_.shift[0] == pytest.approx(data["a"][kept].mean())
@@ -97,7 +97,7 @@ def test_dropped_rows_are_not_trained_on_and_are_counted_in_a_warning(tmp_path: 
 
 def test_source_without_whole_rows_is_refused(tmp_path: Path) -> None:
     data = {**columns(), "y": [None] * 599 + [float("nan")]}
-    with pytest.raises(ValueError, match=r"must have rows to learn from, got none without a missing value\.$"):
+    with pytest.raises(ValueError, match=r"must have rows to learn from, got none with a target\.$"):
         FLSRegressor(**SETTINGS).fit(regression(write(tmp_path, data), nulls="drop"))
 
 
@@ -156,7 +156,7 @@ def test_failed_fit_leaves_the_earlier_one(path: Path, tmp_path: Path) -> None:
     model = FLSRegressor(**SETTINGS).fit(regression(path))
     before = model.system_
     data = {**columns(), "y": [float("nan")] * 600}
-    with pytest.raises(ValueError, match="a missing value"):
+    with pytest.raises(ValueError, match="got none with a target"):
         model.fit(regression(write(tmp_path / "bad", data)))
     assert model.system_ is before
 

@@ -136,7 +136,7 @@ def test_version_that_is_no_number_is_refused(path: Path, version: str | None) -
 
 
 @pytest.mark.parametrize(
-    "key", ["class", "settings", "structure", "tnorm", "history", "stopped_by", "feature_names", "single_target"]
+    "key", ["class", "settings", "structure", "tnorm", "history", "stopped_by", "columns_named", "single_target"]
 )
 def test_missing_key_is_refused(path: Path, key: str) -> None:
     rewritten(path, lambda description, tensors: description.pop(key))
@@ -155,8 +155,9 @@ def test_missing_key_is_refused(path: Path, key: str) -> None:
         ("tnorm", "sum"),
         ("history", 5),
         ("history", [{"loss": "low"}]),
-        ("feature_names", ["a"]),
-        ("feature_names", "ab"),
+        ("columns", [{"name": "a"}]),
+        ("columns", [{"name": "a", "role": "zebra"}]),
+        ("columns", "ab"),
     ],
     ids=str,
 )

@@ -171,8 +171,8 @@ def test_top_shows_so_many_rules() -> None:
 @pytest.mark.parametrize("name", ["t1", "km", "heights"])
 def test_drop_leaves_out_sets_that_do_not_matter_and_says_what_it_costs(name: str) -> None:
     x = X.copy()
-    x[:, 3] = 7.0  # a constant column has sets wider than its data
     model = FLSRegressor(**{"n_rules": 3, "epochs": 3, "random_state": 0, **SYSTEMS[name]}).fit(x, Y[:, 0])
+    model.system_.antecedents.raw_sigmas[:, 3] = 6.0  # the logarithm of a width far beyond the data
     rules = model.rules(x, Y[:, 0], drop=True)
     assert rules.dropped[:, 3].all()
     assert rules.effect is not None

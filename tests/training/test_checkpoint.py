@@ -125,7 +125,7 @@ def test_resume_of_a_finished_run_gives_its_model_at_once(path: Path, tmp_path: 
 
 def test_classifier_with_weights_and_dropped_rows_goes_on(tmp_path: Path) -> None:
     data = columns()
-    data["a"] = [None if row % 50 == 3 else value for row, value in enumerate(data["a"])]
+    data["label"] = [None if row % 50 == 3 else value for row, value in enumerate(data["label"])]
     path = write(tmp_path / "rows", data)
 
     def fitted(calls: int, **options: Any) -> FLSClassifier:
@@ -140,7 +140,7 @@ def test_classifier_with_weights_and_dropped_rows_goes_on(tmp_path: Path) -> Non
 
     with pytest.raises(StopError):
         fitted(20, checkpoints=Checkpoints(tmp_path / "run", every=3))
-    told = r"^12 rows with a missing value were left out\.$"
+    told = r"^12 rows without a target are left out\.$"
     with pytest.warns(UserWarning, match=told):
         whole = fitted(10**9)
     with pytest.warns(UserWarning, match=told):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,13 +15,18 @@ LARGEST = 1e150
 _CHECKED_ROWS = 16_384
 
 
-def check_finite_table(name: str, values: Array, columns: Sequence[str] | None = None) -> None:
-    """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values."""
+def check_finite_table(name: str, values: Array, columns: Sequence[str] | None = None, *, missing: bool = False) -> None:
+    """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values.
+
+    With ``missing`` NaN is allowed.
+    """
     # Numbers above the limit are refused like infinite ones, because sums of their squares overflow.
     parts = (values[first : first + _CHECKED_ROWS] for first in range(0, len(values), _CHECKED_ROWS))
     if all((np.abs(part) <= LARGEST).all() for part in parts):
         return
-    bad = ~(np.abs(values) <= LARGEST)
+    bad = np.abs(values) > LARGEST if missing else ~(np.abs(values) <= LARGEST)
+    if not bad.any():
+        return
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     value = values[at]
     rule = f"within ±{LARGEST:g}" if np.isfinite(value) else "finite"
@@ -31,6 +35,20 @@ def check_finite_table(name: str, values: Array, columns: Sequence[str] | None =
     if len(at) > 1:
         where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
     raise ValueError(f"{name} must be {rule}, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+
+
+def comparable(values: Array) -> Array:
+    """Values with infinity in place of NaN, which is not equal to itself."""
+    unknown = np.isnan(values)
+    return np.where(unknown, np.inf, values) if unknown.any() else values
+
+
+def known_mean(values: Array) -> Array:
+    """Mean over the values of each column that are not NaN, (columns,); 0 where none is."""
+    unknown = np.isnan(values)
+    if not unknown.any():
+        return values.mean(axis=0)
+    return np.where(unknown, 0.0, values).sum(axis=0) / np.maximum((~unknown).sum(axis=0), 1)
 
 
 def check_targets_given(y: Any) -> None:
@@ -60,31 +78,6 @@ def check_same_length(x: Any, y: Any) -> None:
         raise ValueError(f"X and y must have the same number of rows, got {len(x)} and {len(y)}.")
 
 
-@contextlib.contextmanager
-def name_text_columns(table: Any) -> Iterator[None]:
-    """Turn the error of NumPy for text in a table of numbers into one that names the columns."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        names = list(getattr(table, "column_names", getattr(table, "columns", [])))
-        wrong = [str(name) for name in names if _holds_no_numbers(table[name])]
-        is_text = "could not convert string to float" in str(error)
-        if not is_text and not wrong:
-            raise
-        what = "text" if is_text else "something else"
-        where = f"columns {', '.join(map(repr, wrong))}" if wrong else _quoted_text(error)
-        raise ValueError(f"X must hold numbers only, got {what} ({where}); encode or drop it.") from None
-
-
 def _quoted_text(error: Exception) -> str:
     """The text of a "could not convert string to float: ..." error, in quotes."""
     return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")
-
-
-def _holds_no_numbers(column: Any) -> bool:
-    values = np.asarray(column)
-    try:
-        values.astype(np.float64)
-    except (TypeError, ValueError):
-        return True
-    return values.dtype.kind in "mM"

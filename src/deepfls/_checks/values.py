@@ -9,13 +9,13 @@ from numbers import Integral, Real
 from typing import Any
 
 
-def did_you_mean(name: str, options: Iterable[str]) -> str:
+def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> str:
     """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close.
 
     Letter case and outer blanks are ignored.
     """
     plain = {option.strip().casefold(): option for option in options}
-    matches = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=0.6)
+    matches = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=similarity)
     return f" Did you mean {plain[matches[0]]!r}?" if matches else ""
 
 

@@ -55,9 +55,7 @@ def evaluate(
     streamed = bool(stream) or started_processes() > 1
     if streamed and coverage is not None:
         raise UsageError("--coverage must be given without --stream: intervals are measured on tables in memory.")
-    if not streamed and nulls is not None:
-        raise UsageError("--nulls must be given with --stream.")
-    nulls = o.check_choice("--nulls", nulls or "error", o.NULLS)
+    nulls = o.check_choice("--nulls", nulls or "drop", o.NULLS)
     from deepfls.cli.opening import check_targets_named, open_model
     from deepfls.data.tables import find_files
 
@@ -74,7 +72,7 @@ def evaluate(
             if streamed:
                 files, n_rows, scores = _measure_stream(opened, data, nulls, group, output)
             else:
-                rows = opened.read(data, need_targets=True)
+                rows = opened.read(data, need_targets=True, nulls=nulls)
                 assert rows.y is not None
                 files, n_rows = list(map(str, rows.table.files)), rows.table.n_rows
                 scores = scores_of(opened, [(rows.x, rows.y)], group)
@@ -109,6 +107,7 @@ def _measure_stream(
     """Files, number of rows and measures of a table that is read by row groups, each by one of the processes."""
     import torch
 
+    from deepfls.data.layout import with_targets
     from deepfls.estimators.prediction import tables_of
 
     with group.together():
@@ -116,7 +115,8 @@ def _measure_stream(
     n_rows = torch.tensor(0)
 
     def chunks() -> Iterator[tuple[Any, Array]]:
-        for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns, nulls):
+        for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns):
+            data = with_targets(data, model.layout, nulls)
             n_rows.add_(data.n_rows)
             if data.n_rows:
                 yield model.inputs(data), model.targets(data)
@@ -175,7 +175,7 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
     assert coverage is not None  # predict_interval refuses a model without one
     levels, quantiles = _quantile_grid(model, x, truth.shape)
     columns = list(calibration.group_columns)
-    groups = [group_name(row) for row in estimator._validated_x(x, reset=False)[:, columns]] if columns else None
+    groups = [group_name(row) for row in estimator._known_x(x)[:, columns]] if columns else None
     tail = 0.5 * (1.0 - coverage)
     scores: Scores = {}
     for place, name in enumerate(model.target_names):

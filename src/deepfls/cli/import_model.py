@@ -68,7 +68,7 @@ def _read_rules(path: Path, *, approximate: bool = False, settings: Mapping[str,
         text = str(error).replace("approximate=True takes", "deepfls import --approximate takes")
         raise UsageError(text) from error
     if names := _names(estimator):
-        estimator.table_ = Layout(tuple(names), {}, estimator.target_names_, "number").as_dict()
+        estimator.table_ = Layout(tuple(names), estimator.target_names_, "number").as_dict()
     return estimator
 
 

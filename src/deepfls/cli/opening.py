@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepfls._checks.samples import Array
 from deepfls.cli.output import CommandOutput, UsageError
+from deepfls.data.layout import with_targets
 from deepfls.data.tables import DataTable, TableError, find_files, no_such_file, quoted, read_table
 from deepfls.estimators.table_model import TableModel, layout_of
 
@@ -32,10 +33,13 @@ class Model(TableModel):
 
     def table(self, source: str) -> DataTable:
         """Read a table into memory."""
-        return read_table(source, text_columns=self.layout.text_columns)
+        return read_table(source, text_columns=self.text_columns)
 
-    def read(self, source: str, *, need_targets: bool = False) -> TableRows:
-        """A table, its inputs, and the true values if the table has them; ``need_targets`` requires them."""
+    def read(self, source: str, *, need_targets: bool = False, nulls: str = "drop") -> TableRows:
+        """A table, its inputs, and the true values if the table has them; ``need_targets`` requires them.
+
+        Rows without a true value are left out then, or an error where ``nulls`` is "error".
+        """
         table = self.table(source)
         names = self.layout.targets
         if not names:
@@ -46,17 +50,21 @@ class Model(TableModel):
             table.require(names, why=" to compare with")
         model = replace(self, layout=replace(self.layout, targets=names))
         has_targets = bool(names) and set(names) <= set(table.names)
+        if has_targets:
+            table = with_targets(table, model.layout, nulls)
         return TableRows(table, model.inputs(table), model.targets(table) if has_targets else None)
 
     def stream(self, source: str, extra: Sequence[str], output: CommandOutput) -> tuple[ParquetFiles, list[str]]:
         """The files of a table to be read by row groups, and the columns to read: those of the model and ``extra``."""
         from deepfls.data.parquet import ParquetFiles
 
-        files = ParquetFiles(source, text_columns=self.layout.text_columns, bar=output.bars)
-        named = [*self.layout.features, *extra]
+        files = ParquetFiles(source, text_columns=self.text_columns, bar=output.bars)
+        columns = self.estimator.columns_
+        used = [column.name for column in columns.columns if column.role != "left out"] if columns.named else []
+        named = [*used, *extra]
         DataTable(files.schema.empty_table(), files.label, (), ()).require(named, why=" that is needed")
         files.check_alike(named)
-        features = self.layout.features or [name for name in files.names if name not in extra]
+        features = used or [name for name in files.names if name not in extra]
         return files, list(dict.fromkeys([*features, *extra]))
 
 

@@ -23,10 +23,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from deepfls.cli.output import RENAMED, CommandOutput, UsageError
+from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError
 
 DATA, RUN, SETTINGS, OUTPUT = "Data", "Run", "Settings of FLSRegressor and FLSClassifier", "Output"
-NULLS = ("error", "drop")
+NULLS = ("drop", "error")
 _METAVARS = {bool: "", int: "N", float: "X", str: "TEXT", list: "TEXT", Path: "PATH"}
 
 
@@ -53,7 +53,7 @@ MODEL_ARGUMENT = typer.Argument(help="Model file.", metavar="MODEL")
 Names = list[str] | None
 TrueValues = Annotated[Names, option("Column of the true values, if its name is not that of the training; repeat.")]
 Stream = Annotated[bool | None, option("Read row group by row group, for tables larger than memory.")]
-Nulls = Annotated[str | None, option("Rows with a missing value: error, or drop to leave them out.", "error")]
+Nulls = Annotated[str | None, option("Rows without a target: drop to leave them out, or error.", "drop")]
 Force = Annotated[bool, flag("--force", text="Replace an existing file.")]
 _SHARED: dict[str, Any] = {
     "quiet": Annotated[bool, flag("--quiet", "-q", text="Print errors only.")],
@@ -281,6 +281,8 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
         for key, value in table.items():
             name = key.replace("-", "_")
             renamed = RENAMED.get(option_of(name), "").lstrip("-").replace("-", "_")
+            if option_of(name) in GONE:
+                raise UsageError(f"{label} has the key {quoted(key)}, no longer needed: {GONE[option_of(name)]}.")
             if name not in known and renamed in known:
                 raise UsageError(f"{label} has the key {quoted(key)}, which is now called {quoted(renamed)}.")
             if name not in known:

@@ -32,6 +32,8 @@ RENAMED = {
     "--validation": "--validation-fraction",
     "--seed": "--random-state",
 }
+# Options that have no use any more, with the reason.
+GONE = {"--one-hot": "text columns are categories without it"}
 # Similarity from which a mistyped option is taken for another one.
 _SIMILAR = 0.65
 # Characters of a name in a table; the rest of the line is for numbers.
@@ -256,6 +258,8 @@ def _unknown_option(name: str, context: typer.Context | None) -> str:
     """The error of an option that a command does not have, with the nearest one that it has."""
     parameters = [] if context is None else context.command.params
     known = [option for parameter in parameters for option in (*parameter.opts, *parameter.secondary_opts)]
+    if name in GONE:
+        return f"{name} is no longer needed: {GONE[name]}."
     if RENAMED.get(name) in known:
         return f"{name} is now called {RENAMED[name]}."
     plain = {option.lstrip("-"): option for option in known if option.startswith("--")}

@@ -32,7 +32,7 @@ def predict(
     keep: Annotated[o.Names, o.output_option("Column of DATA to copy to the output; repeat for several.")] = None,
     interval: Annotated[float | None, o.output_option("Add the ends of intervals of this coverage, such as 0.9.")] = None,
     prefix: Annotated[str, o.output_option("Begins the names of predictions.")] = "",
-    nulls: o.Nulls = None,
+    nulls: Annotated[str | None, o.option("Rows with a missing value: keep, or drop to leave them out.", "keep")] = None,
     resume: Annotated[bool, o.flag("--resume", text="Continue a folder of parts that an earlier run began.")] = False,
     force: o.Force = False,
 ) -> None:
@@ -53,7 +53,7 @@ def predict(
         return opened.predicted(table, **about)
 
     if out is not None and (out.is_dir() or not out.suffix):
-        nulls = o.check_choice("--nulls", nulls or "error", o.NULLS)
+        nulls = o.check_choice("--nulls", nulls or "keep", ("keep", "drop"))
         _write_parts(model, data, out, predicted, about, output, nulls=nulls, resume=resume, force=force)
         return
     if nulls is not None or resume or started_processes() > 1:

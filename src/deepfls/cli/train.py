@@ -21,13 +21,12 @@ if TYPE_CHECKING:
     from deepfls._checks.samples import Array
     from deepfls.cli.opening import Model
     from deepfls.data.layout import Layout
-    from deepfls.data.sources import ParquetSource
     from deepfls.data.tables import DataTable
     from deepfls.estimators import FLSClassifier, FLSRegressor
     from deepfls.training.distributed import Group
 
 _TASKS = ("auto", "regression", "classification")
-_OF_STREAMS = ("nulls", "buffer_rows", "checkpoint_dir", "checkpoint_every", "resume")
+_OF_STREAMS = ("buffer_rows", "checkpoint_dir", "checkpoint_every", "resume")
 # Training rows of a stream that are measured: more would take longer than an epoch, and change no digit that is printed.
 _MEASURED_ROWS = 2**20
 
@@ -39,7 +38,6 @@ def train(
     target: Annotated[o.Names, o.option("Column to predict; repeat for several.")] = None,
     feature: Annotated[o.Names, o.option("Column to learn from; repeat for several.", "all others")] = None,
     drop: Annotated[o.Names, o.option("Column to leave out; repeat for several.")] = None,
-    one_hot: Annotated[bool | None, o.option("Turn text columns into one input per category.")] = None,
     weight: Annotated[str | None, o.option("Column of sample weights.")] = None,
     task: Annotated[str | None, o.option("regression or classification; auto: by the type of the target.", "auto")] = None,
     test_fraction: Annotated[float | None, o.option("Share of the rows held out to measure the error on.", "0")] = None,
@@ -138,8 +136,6 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
     of_streams = [name for name in _OF_STREAMS if given.get(name) not in (None, False)]
     if of_streams and not streamed:
         raise UsageError(f"{o.option_of(of_streams[0])} must be given with --stream.")
-    if given.get("one_hot") and streamed:
-        raise UsageError("--one-hot must be given without --stream: encode text columns before.")
     of_checkpoints = [name for name in of_streams if name in ("resume", "checkpoint_every")]
     if of_checkpoints and "checkpoint_dir" not in given:
         raise UsageError(f"{o.option_of(of_checkpoints[0])} must be given with --checkpoint-dir.")
@@ -149,7 +145,7 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
 def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: CommandOutput) -> Iterator[_Rows]:
     """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
     from deepfls.cli.opening import check_output
-    from deepfls.data.layout import inputs, learn_layout, numbers, targets
+    from deepfls.data.layout import inputs, learn_layout, numbers, targets, with_targets
     from deepfls.data.tables import find_files, read_table
 
     find_files(given["data"])  # a missing table is reported before an existing model file
@@ -163,13 +159,14 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
         features=given.get("feature") if start is None else features_of_start(start, given),
         drop=given.get("drop", ()),
         weight=given.get("weight"),
-        one_hot=given.get("one_hot", False),
     )
     layout, classes = _with_task(layout, given.get("task", "auto"))
     if start is not None and classes:
         raise UsageError("--start must be given with a target of numbers, got one of classes.")
     adapted = _arguments_for(layout, arguments, classes=classes)
-    x, y = inputs(table, layout), targets(table, layout, classes=classes)
+    table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
+    x = inputs(table, layout, arguments.get("missing_values"))
+    y = targets(table, layout, classes=classes)
     weight = numbers(table, given["weight"]) if "weight" in given else None
     parts = split_rows(table, given.get("test_fraction", 0.0), given.get("random_state", 0), y if classes else None)
     pieces = {part: (x.take(rows) if len(parts) > 1 else x, y[rows]) for part, rows in parts.items()}
@@ -216,7 +213,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
                 features=given.get("feature"),
                 drop=given.get("drop", ()),
                 weight=given.get("weight"),
-                nulls=given.get("nulls", "error"),
+                nulls=given.get("nulls", "drop"),
                 buffer_rows=given.get("buffer_rows", "auto"),
                 verbose=int(output.bars),
             )
@@ -238,18 +235,10 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             group,
             sizes,
             fit=lambda estimator: estimator.fit(trained, checkpoints=checkpoints),
-            chunks=lambda part: _chunks(measured[part], group, classes=classes),
+            chunks=lambda part: measured[part].tables(range(group.rank, source.n_groups, group.size), classes=classes),
             in_memory=False,
             measured_share=share,
         )
-
-
-def _chunks(source: ParquetSource, group: Group, *, classes: bool) -> Iterator[tuple[Any, Array]]:
-    """Inputs and targets of the row groups that this process measures."""
-    import pyarrow as pa
-
-    for _, rows in source.all_rows(range(group.rank, source.n_groups, group.size), classes=classes):
-        yield pa.table(dict(zip(source.layout.input_names, rows.x.T.copy(), strict=True))), rows.y
 
 
 def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
@@ -289,20 +278,20 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
 
 
 def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: bool) -> dict[str, Any]:
-    """Arguments of the estimator; the groups of a text column are those of the inputs of its categories."""
+    """Arguments of the estimator, whose columns must be columns of the table."""
     from deepfls._checks.values import did_you_mean
     from deepfls.data.tables import TableError, quoted
 
     for name in arguments:
         if classes and name not in o.settings_of("ClassifierSettings"):
             raise UsageError(f"{o.option_of(name)} must be given for numbers only, got a target of classes.")
-    columns = []
-    for column in arguments.get("group_calibration", ()):
+    for column in (*arguments.get("group_calibration", ()), *arguments.get("categorical", ())):
         if column not in layout.features:
             hint = did_you_mean(column, layout.features)
-            raise TableError(f"Column {quoted(column)} must be an input of the model to group by.{hint}")
-        columns += [f"{column}={value}" for value in layout.categories.get(column, ())] or [column]
-    return {**arguments, **({"group_calibration": columns} if columns else {})}
+            raise TableError(
+                f"Column {quoted(column)} must be an input of the model to group by or to be a category.{hint}"
+            )
+    return dict(arguments)
 
 
 def _announce(output: CommandOutput, rows: _Rows) -> None:
@@ -312,7 +301,7 @@ def _announce(output: CommandOutput, rows: _Rows) -> None:
     size = counted(n_rows, "row") if n_trained == n_rows else f"{n_trained:,} of {counted(n_rows, 'row')}"
     targets = rows.layout.targets
     names = [part for name in targets for part in (", ", shown(name, "bold", width=40))][1:]
-    about = f": {size}, {counted(len(rows.layout.input_names), 'input')}, target{'s' * (len(targets) > 1)} "
+    about = f": {size}, {counted(len(rows.layout.features), 'input')}, target{'s' * (len(targets) > 1)} "
     output.line("Training on ", files, about, *names)
 
 
@@ -340,7 +329,7 @@ def _print_summary(
         "patience": ", stopped early",
         "divergence": ", the last finite state",
     }
-    size = f"{estimator.kind}, {counted(estimator.n_rules, 'rule')}, {counted(estimator.n_epochs_, 'epoch')}"
+    size = f"{estimator.kind}, {counted(estimator.system_.n_rules, 'rule')}, {counted(estimator.n_epochs_, 'epoch')}"
     output.line("Saved ", shown(model.path, "bold"), f": {size}, {seconds:.1f} s{ends.get(estimator.stopped_by_, '')}")
     output.result(
         {
@@ -350,7 +339,7 @@ def _print_summary(
             "task": model.task,
             "targets": list(rows.layout.targets),
             "classes": model.classes,
-            "inputs": rows.layout.input_names,
+            "inputs": estimator.columns_.input_names,
             "rows": {"train": rows.n_rows["train"], "test": rows.n_rows.get("test", 0)},
             "processes": rows.group.size,
             "settings": {name: value for name, value in estimator.get_params().items() if name != "verbose"},

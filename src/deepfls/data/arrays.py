@@ -5,19 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from deepfls._checks.samples import Array
+from deepfls._checks.samples import Array, comparable
+from deepfls.data.columns import Columns
+from deepfls.data.outliers import Wild, find_wild
 from deepfls.data.scaling import Scaling
 
 # Largest number of rows among which equal ones are merged: sorting a larger table costs too much time.
 MERGED_ROWS = 20_000
-_STREAM_VALUES = ("mean_weight", "seed", "held_out_share", "n_dropped")
+_STREAM_VALUES = ("mean_weight", "seed", "held_out_share", "n_dropped", "has_missing")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class DataPlan:
     calibration_rows: Callable[[int], int] | None = None
     # Called with the inputs of these rows before anything else is done; raises an error where the rows are too few.
     check_calibration: Callable[[Array], None] | None = None
+    clips: bool = True  # whether wild values are clipped
     group_columns: tuple[int, ...] = ()  # inputs whose values make groups; each gives its share of the calibration rows
     validation_fraction: float | None = None  # of the other rows, held out for early stopping
 
@@ -66,7 +69,8 @@ class StreamPlan:
     mean_weight: float | None  # None without weights
     seed: int  # of everything random in the run
     held_out_share: float  # of the rows, for calibration and early stopping together
-    n_dropped: int  # rows left out because of a missing value
+    n_dropped: int  # rows left out because they have no target or weight
+    has_missing: bool  # whether an input of a row is not known
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,14 @@ class TrainingData:
     n_rows: int  # training rows
     classes: Array | None = None  # sorted; targets are places in it
     stream: StreamPlan | None = None  # where batches come from a table on disk
+    note: str = ""  # what the user should know about the rows
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether an input of a row is not known."""
+        if self.stream is not None:
+            return self.stream.has_missing
+        return any(part is not None and bool(np.isnan(part.x).any()) for part in (self.measured, self.validation))
 
     @property
     def n_outputs(self) -> int:
@@ -115,7 +127,8 @@ class TrainingData:
         return cls(
             sample=None,
             measured=Samples(**named("measured")),
-            **held,
+            validation=held["validation"],
+            calibration=held["calibration"],
             x_scaling=Scaling(**named("x_scaling")),
             y_scaling=Scaling(**named("y_scaling")),
             input_range=arrays["input_range"],
@@ -165,7 +178,8 @@ class Source(Protocol):
     def n_features(self) -> int: ...
 
     @property
-    def feature_names(self) -> Sequence[str] | None: ...
+    def columns(self) -> Columns:
+        """What the columns of the table are."""
 
     def prepared(
         self, plan: DataPlan, random: np.random.RandomState, processes: Processes, progress: ProgressMaker | None = None
@@ -182,7 +196,7 @@ class ArraySource:
     x: Array  # (rows, features)
     y: Array  # (rows, targets): numbers, or with classes their places, (rows, 1)
     weight: Array | None = None
-    feature_names: Sequence[str] | None = None
+    table: Columns | None = None  # what the columns were before they became x; numbers by default
     classes: Array | None = None
     # Whether equal rows are merged: not for a loss that averages over its batch, where a merged row would count once.
     merged: bool = True
@@ -194,6 +208,10 @@ class ArraySource:
     @property
     def n_features(self) -> int:
         return self.x.shape[1]
+
+    @property
+    def columns(self) -> Columns:
+        return self.table or Columns.numbers(self.n_features)
 
     @property
     def n_outputs(self) -> int:
@@ -217,14 +235,21 @@ class ArraySource:
         if plan.validation_fraction is not None:
             rows, validation = rows.split(plan.validation_fraction, random)
         numbers = plan.scaled and self.classes is None
+        wild = Wild(None, None, np.ones(0, dtype=bool), "")
+        if plan.clips and plan.scaled:
+            wild = find_wild(rows.x, rows.y if numbers else None, self.columns.input_names)
+            rows = rows if wild.kept.all() else rows.take(wild.kept)
         return TrainingData(
             sample=rows,
             measured=rows,
             validation=validation,
             calibration=calibration,
-            x_scaling=Scaling.standard(rows.x, rows.weight) if plan.scaled else Scaling.identity(self.n_features),
-            y_scaling=Scaling.standard(rows.y, rows.weight) if numbers else Scaling.identity(self.y.shape[1]),
-            input_range=np.stack([rows.x.min(axis=0), rows.x.max(axis=0)]),
+            x_scaling=Scaling.standard(rows.x, rows.weight, wild.x).joint(self.columns)
+            if plan.scaled
+            else Scaling.identity(self.n_features),
+            y_scaling=Scaling.standard(rows.y, rows.weight, wild.y) if numbers else Scaling.identity(self.y.shape[1]),
+            note=wild.text,
+            input_range=range_of(rows.x),
             n_rows=rows.n_rows,
             classes=self.classes,
         )
@@ -235,12 +260,22 @@ class ArraySource:
     def _calibration_rows(self, plan: DataPlan, random: np.random.RandomState, count: Callable[[int], int]) -> Array:
         """Rows held out for calibration, sorted: a share of every group."""
         usable = self._usable()
-        values, member = np.unique(self.x[usable][:, list(plan.group_columns)], axis=0, return_inverse=True)
+        keys = comparable(self.x[usable][:, list(plan.group_columns)])
+        values, member = np.unique(keys, axis=0, return_inverse=True)
         held = []
         for place in range(len(values)):
             rows = random.permutation(usable[member.ravel() == place])
             held.append(rows[: count(len(rows))])
         return np.sort(np.concatenate(held))
+
+
+def range_of(x: Array) -> Array:
+    """Smallest and largest known value of every column, (2, columns); 0 where none is known."""
+    if not np.isnan(x).any():
+        return np.stack([x.min(axis=0), x.max(axis=0)])
+    low, high = (np.where(np.isnan(x), fill, x) for fill in (np.inf, -np.inf))
+    found = np.stack([low.min(axis=0), high.max(axis=0)])
+    return np.where(np.isfinite(found), found, 0.0)
 
 
 def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool = True) -> Samples:
@@ -257,7 +292,7 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
         if order is not None:
             x, y, weight = x[order], y[order], None if weight is None else weight[order]
         else:
-            joined = np.concatenate([x, y], axis=1)
+            joined = comparable(np.concatenate([x, y], axis=1))
             _, first, inverse = np.unique(joined, axis=0, return_index=True, return_inverse=True)
             weight = np.bincount(inverse.ravel(), weights=weight, minlength=len(first)).astype(np.float64)
             x, y = x[first], y[first]
@@ -273,6 +308,8 @@ def _order_of_distinct_rows(x: Array) -> Array | None:
     """
     for n_columns in range(1, min(x.shape[1], 2) + 1):
         keys = x[:, :n_columns]
+        if np.isnan(keys).any():
+            return None
         order = np.lexsort(keys.T[::-1])
         if (np.diff(keys[order], axis=0) != 0).any(axis=1).all():
             return order

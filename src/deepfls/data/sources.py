@@ -22,17 +22,23 @@ from deepfls._checks.samples import LARGEST, Array
 from deepfls._checks.values import check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
-from deepfls.data.layout import learn_layout, numbers, require_rows, targets
+from deepfls.data.columns import Columns
+from deepfls.data.layout import has_targets, learn_layout, numbers, require_rows, targets
+from deepfls.data.learning import ColumnSettings, learn_columns
+from deepfls.data.outliers import wild_bounds
 from deepfls.data.parquet import ParquetFiles
-from deepfls.data.scaling import Scaling
+from deepfls.data.raw import raw_table
+from deepfls.data.scaling import Scaling, Standardizer
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
-from deepfls.data.tables import DataTable, TableError, quoted
+from deepfls.data.tables import DataTable, TableError, kind_of, quoted
 
 _Read = TypeVar("_Read")
 
 NULLS = ("error", "drop")
 # Numbers, and rows, of the buffer that mixes row groups: 2^25 numbers in float32 take 134 MB.
 _BUFFER_NUMBERS, _BUFFER_ROWS = 2**25, 2**20
+# Rows from which categories, formats and dates are learned, about.
+_DESCRIBED_ROWS = 2**22
 # Rows of the sample on which the firing of the rules is measured after training.
 _MEASURED_ROWS = 16_384
 # Summaries on their way between processes.
@@ -55,9 +61,8 @@ class ParquetSource:
         Columns to leave out.
     weight : str, optional
         Column of sample weights.
-    nulls : {"error", "drop"}
-        What a missing value (null or NaN) in a column in use is: an error, or a reason to leave its row out. A warning
-        states the number of rows left out.
+    nulls : {"drop", "error"}
+        Whether rows without a target or a weight are left out, of which a warning states the number, or an error.
     buffer_rows : int or "auto"
         Rows that are mixed at a time, of all processes together. "auto" is about a million, less for many columns.
     filesystem : pyarrow.fs.FileSystem, optional
@@ -88,7 +93,7 @@ class ParquetSource:
         features: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         weight: str | None = None,
-        nulls: str = "error",
+        nulls: str = "drop",
         buffer_rows: int | str = "auto",
         filesystem: Any = None,
         verbose: int = 0,
@@ -104,8 +109,33 @@ class ParquetSource:
         if buffer_rows == "auto":
             buffer_rows = min(_BUFFER_ROWS, _BUFFER_NUMBERS // len(self._columns) + 1)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
+        self._table: Columns | None = None
         # Seed, low and high of each part: it holds the rows whose draw lies in [low, high).
         self._shares: tuple[tuple[int, float, float], ...] = ()
+
+    @property
+    def columns(self) -> Columns:
+        """What the columns of the inputs are; numbers, unless :meth:`with_columns` was asked."""
+        return self._table or Columns.numbers(len(self.layout.features), self.layout.features)
+
+    def with_columns(self, settings: ColumnSettings | Columns) -> ParquetSource:
+        """The same source with its columns described: by settings, from its rows, or as in an earlier fit."""
+        other = copy.copy(self)
+        if isinstance(settings, Columns):
+            other._table = settings
+            return other
+        names = list(self.layout.features)
+        types = [self.files.schema.field(name).type for name in names]
+        numbers = [kind_of(kind) == "number" for kind in types]
+        if all(numbers) and settings.categorical is None and settings.missing_values is None:
+            return other
+        # Row groups evenly over the table: all of them unless it is very large.
+        rows_of_group = self.files.n_rows / len(self.files.groups)
+        step = max(1, int(len(self.files.groups) * rows_of_group / _DESCRIBED_ROWS))
+        parts = [self.files.table(number, names).table for number in range(0, len(self.files.groups), step)]
+        table = pa.concat_tables(parts, promote_options="permissive")
+        other._table = learn_columns(raw_table(table, names), settings, named=True, complete=False)
+        return other
 
     @property
     def _columns(self) -> list[str]:
@@ -124,12 +154,7 @@ class ParquetSource:
     @property
     def n_features(self) -> int:
         """Number of inputs."""
-        return len(self.layout.features)
-
-    @property
-    def feature_names(self) -> list[str]:
-        """Names of the inputs."""
-        return list(self.layout.input_names)
+        return self.columns.width
 
     def with_numbers(self) -> ParquetSource:
         """The same source with targets taken as numbers: true and false as 1 and 0, text refused."""
@@ -153,13 +178,15 @@ class ParquetSource:
         rows = group.first_row + np.arange(group.n_rows)
         n_dropped = 0
         if self.nulls == "drop":
-            missing = missing_rows(data, self._columns)
+            missing = ~has_targets(data, self.layout)
+            if self.weight is not None:
+                missing |= missing_rows(data, [self.weight])
             n_dropped = int((missing & self._chosen(rows)).sum())
             rows, data = rows[~missing], without_missing(data, missing)
         try:
             labels = targets(data, self.layout, classes=True) if classes else None
-            named = [name for name in self._columns if labels is None or name not in self.layout.targets]
-            columns = _number_columns(data, named)
+            last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
+            columns = self._encoded(data, last)
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
@@ -171,7 +198,15 @@ class ParquetSource:
         if not used.all():
             columns, rows = columns[:, used], rows[used]
             labels = None if labels is None else labels[used]
-        return SourceRows(columns, labels, len(self.layout.features), self.weight is not None, rows, n_dropped)
+        return SourceRows(columns, labels, self.n_features, self.weight is not None, rows, n_dropped)
+
+    def _encoded(self, data: DataTable, last: list[str]) -> Array:
+        """Inputs, then the columns of numbers ``last``, (columns, rows)."""
+        names = list(self.layout.features)
+        if self._table is None:
+            return _number_columns(data, [*names, *last], n_inputs=len(names))
+        x = self._table.encoded(raw_table(data.table.select(names), names), tell=False)
+        return np.concatenate([x.T, _number_columns(data, last)])
 
     def _chosen(self, rows: Array) -> Array:
         """Which rows belong to this part, (rows,)."""
@@ -185,11 +220,17 @@ class ParquetSource:
         """Numbers and rows of row groups in turn, the next one read in the background."""
         return zip(numbers, read_ahead(lambda number: self.read(number, classes=classes), numbers), strict=True)
 
+    def tables(self, numbers: Sequence[int], *, classes: bool = False) -> Iterator[tuple[pa.Table, Array]]:
+        """Inputs as they are in the files, and targets, of row groups in turn."""
+        for number, rows in self.all_rows(numbers, classes=classes):
+            table = self.files.table(number, list(self.layout.features)).table
+            yield table.take(rows.rows - self.files.groups[number].first_row), rows.y
+
     def fingerprint(self) -> dict[str, Any]:
         """What distinguishes a run on these data from a run on others."""
         return {
             "files": self.files.fingerprint(),
-            "features": list(self.layout.features),
+            "columns": self.columns.as_list(),
             "targets": list(self.layout.targets),
             "weight": self.weight,
             "nulls": self.nulls,
@@ -213,11 +254,13 @@ class ParquetSource:
             own = self.summary(processes, classes=plan.classes, seed=seed, held_out_share=share, progress=progress)
         summary = self._joined(own, processes)
         if summary.n_rows == 0:
-            raise ValueError(f"{self.files.label} must have rows to learn from, got none without a missing value.")
+            raise ValueError(f"{self.files.label} must have rows to learn from, got none with a target.")
         held = summary.split_held_out(seed, watching)
         if plan.calibration_rows is not None and plan.check_calibration is not None:
             plan.check_calibration(held[1][:, : self.n_features])
-        return self._training_data(summary, held, plan, StreamPlan(summary.counts, None, seed, share, summary.n_dropped))
+        has_missing = bool((summary.x.count < summary.y.count[0]).any()) or bool(np.isnan(held[0]).any())
+        stream = StreamPlan(summary.counts, None, seed, share, summary.n_dropped, has_missing)
+        return self._training_data(summary, held, plan, stream)
 
     def summary(
         self,
@@ -264,7 +307,7 @@ class ParquetSource:
             classes, place = np.unique(np.array(summary.labels), return_inverse=True)
             for rows in tables:
                 rows[:, n_features] = place[rows[:, n_features].astype(np.int64)]
-        mean_weight = summary.x.count / summary.n_rows if summary.weighted else None
+        mean_weight = float(summary.y.count[0]) / summary.n_rows if summary.weighted else None
 
         def samples(rows: Array, unit: float | None) -> Samples:
             weight = None if unit is None else rows[:, -1] / unit
@@ -277,13 +320,28 @@ class ParquetSource:
             measured=samples(sample[:_MEASURED_ROWS], None),
             validation=samples(validation, mean_weight) if len(validation) else None,
             calibration=samples(calibration, None if mean_weight is None else 1.0) if len(calibration) else None,
-            x_scaling=Scaling(summary.x.mean, summary.x.scale) if plan.scaled else Scaling.identity(n_features),
-            y_scaling=Scaling(summary.y.mean, summary.y.scale) if numbers else Scaling.identity(n_targets),
-            input_range=np.stack([summary.lowest, summary.highest]),
+            x_scaling=_scaling(summary.x, sample[:, :n_features], plan).joint(self.columns)
+            if plan.scaled
+            else Scaling.identity(n_features),
+            y_scaling=_scaling(summary.y, sample[:, n_features : n_features + n_targets], plan)
+            if numbers
+            else Scaling.identity(n_targets),
+            input_range=np.nan_to_num(np.stack([summary.lowest, summary.highest]), posinf=0.0, neginf=0.0),
             n_rows=summary.n_rows,
             classes=classes,
             stream=replace(stream, mean_weight=mean_weight),
         )
+
+
+def _scaling(seen: Standardizer, sample: Array, plan: DataPlan) -> Scaling:
+    """Scaling by all rows, and for columns whose sample has wild values by the others of the sample."""
+    bounds = wild_bounds(sample) if plan.clips else None
+    if bounds is None:
+        return Scaling(seen.mean, seen.scale)
+    within = Scaling.standard(sample, None, bounds)
+    is_clipped = bounds.high < LARGEST
+    mean, scale = np.where(is_clipped, within.shift, seen.mean), np.where(is_clipped, within.scale, seen.scale)
+    return Scaling(mean, scale, *bounds)
 
 
 def read_ahead(read: Callable[[int], _Read], numbers: Sequence[int]) -> Generator[_Read, None, None]:
@@ -312,8 +370,8 @@ def without_missing(data: DataTable, missing: Array) -> DataTable:
     return replace(data, table=table, sizes=(table.num_rows,))
 
 
-def _number_columns(data: DataTable, names: Sequence[str]) -> Array:
-    """Columns of numbers one after the other, (columns, rows): finite, and with finite squares."""
+def _number_columns(data: DataTable, names: Sequence[str], n_inputs: int = 0) -> Array:
+    """Columns of numbers one after the other, (columns, rows): finite squares, and NaN in the first ``n_inputs`` only."""
     types = [str(data.column(name).type) for name in names]
     single = all(kind == "float" for kind in types)
     values = np.empty((len(names), data.n_rows), dtype=np.float32 if single else np.float64)
@@ -325,11 +383,13 @@ def _number_columns(data: DataTable, names: Sequence[str]) -> Array:
     # One test of all columns, which NaN fails as well. As Python's numbers: the bound is no float32.
     if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
-    for name in names:
+    for place, name in enumerate(names):
         checked = numbers(data, name)
         wrong = np.abs(checked) > LARGEST
         if wrong.any():
             row = int(np.argmax(wrong))
             rule, got = f"must be within ±{LARGEST:g}", f"{checked[row]:g} in {data.place(row)}"
             raise TableError(f"Column {quoted(name)} of {data.label} {rule}, got {got}.")
-    raise AssertionError("one of the columns must have been refused")
+        if place >= n_inputs:
+            require_rows(data, name, "a number", np.isnan(checked))
+    return values

@@ -35,7 +35,7 @@ class SourceRows:
     n_features: int
     weighted: bool
     rows: Array  # (rows,): numbers of the rows in the table
-    n_dropped: int  # rows left out because of a missing value
+    n_dropped: int  # rows left out because they have no target or weight
 
     @property
     def x(self) -> Array:
@@ -177,8 +177,8 @@ class Summary:
             return
         self.x.update(x, weight)
         self.y.update(y, weight)
-        self.lowest = np.minimum(self.lowest, x.min(axis=0))
-        self.highest = np.maximum(self.highest, x.max(axis=0))
+        self.lowest = np.fmin(self.lowest, np.fmin.reduce(x, axis=0))  # of the known values
+        self.highest = np.fmax(self.highest, np.fmax.reduce(x, axis=0))
         keys = uniform(seed, rows)
         low = keys < self.sample.limit
         self.sample.update(keys[low], np.concatenate([column[low] for column in columns], axis=1))
@@ -244,7 +244,7 @@ class Summary:
         other.labels, other.n_dropped = description["labels"], description["n_dropped"]
         other.counts, other.lowest, other.highest = arrays["counts"], arrays["lowest"], arrays["highest"]
         for name, part in (("x", other.x), ("y", other.y)):
-            part.count = float(arrays[f"{name}.count"])
+            part.count = arrays[f"{name}.count"]
             part.mean, part.squares = arrays[f"{name}.mean"], arrays[f"{name}.squares"]
         other.sample.update(arrays["keys"], arrays["sample"])
         other.held_out = [arrays["held_out"]] if "held_out" in arrays else []

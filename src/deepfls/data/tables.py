@@ -17,6 +17,8 @@ CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 # Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
+# Similarity from which a mistyped column or file is taken for another one.
+_NEAR = 0.7
 # Bytes at the start of a CSV file that contain its header.
 _HEAD = 1 << 20
 # pandas writes an unnamed row index to Parquet under such a name. It is not a column of the user.
@@ -84,7 +86,7 @@ class DataTable:
         missing = [name for name in dict.fromkeys(names) if name not in self.names]
         if not missing:
             return
-        hint = did_you_mean(missing[0], self.names)
+        hint = did_you_mean(missing[0], self.names, _NEAR)
         if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint:
@@ -125,7 +127,7 @@ def find_files(path: str | Path) -> list[Path]:
 def no_such_file(path: Path, what: str = "file") -> str:
     """The error of a file that does not exist, with the nearest name in its folder."""
     near = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
-    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near)}"
+    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near, _NEAR)}"
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:

@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks.samples import Array, check_finite_table, name_text_columns
+from deepfls._checks.samples import Array, check_finite_table
+from deepfls._checks.values import check_option
 from deepfls.data.arrays import Source
+from deepfls.data.columns import Columns
+from deepfls.data.learning import ColumnSettings, learn_columns
+from deepfls.data.raw import dense, holds_numbers, is_frame, raw_table
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.settings import ClassifierSettings, RegressorSettings, Settings, Structure, settings_by_name
+from deepfls.estimators.settings import (
+    MISSING,
+    ClassifierSettings,
+    RegressorSettings,
+    Settings,
+    Structure,
+    settings_by_name,
+)
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
+
+if TYPE_CHECKING:
+    from deepfls.data.sources import ParquetSource
 
 CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
 
@@ -43,6 +56,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     history_: list[dict[str, float]]
     n_epochs_: int
     stopped_by_: str
+    columns_: Columns
     n_features_in_: int
     feature_names_in_: Array
     input_range_: Array
@@ -62,23 +76,62 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         """Whether a fit continues from an earlier one."""
         return bool(self.warm_start) and hasattr(self, "system_")
 
-    def _validated_x(self, X: Any, *, reset: bool) -> Array:
-        """Rows (rows, features) in float64, with the columns of the fit unless ``reset``."""
-        names = getattr(self, "feature_names_in_", None)
+    def _checked_x(self, X: Any, *, reset: bool) -> Any:
+        """X after scikit-learn's checks: an array of float64, or a frame or an array of objects that holds other things."""
+        table = dense(X)
+        if not holds_numbers(table):
+            if is_frame(table):
+                validate_data(self, table, reset=reset, skip_check_array=True)
+                if 0 in table.shape:
+                    raise ValueError(f"X must have rows and columns, got shape {tuple(table.shape)}.")
+                return table
+            table = np.asarray(table) if not hasattr(table, "dtype") else table
+            if table.dtype.kind in "OUST":
+                return validate_data(self, table, reset=reset, dtype=None, ensure_all_finite=False)
+        return validate_data(self, table, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
+
+    def _known_x(self, X: Any) -> Array:
+        """Inputs of the system (rows, inputs) for rows with the columns of the fit."""
+        check_is_fitted(self, "system_")
+        columns = self.columns_
         is_array = type(X) is np.ndarray and X.dtype == np.float64 and X.ndim == 2 and X.flags.c_contiguous and len(X) > 0
-        if is_array and not reset and names is None and X.shape[1] == self.n_features_in_:
-            x = X  # nothing to convert; scikit-learn's validation takes longer than the prediction of a row
+        if is_array and not columns.named and X.shape[1] == len(columns.columns):
+            checked = X  # nothing to convert; scikit-learn's validation takes longer than the prediction of a row
         else:
-            with name_text_columns(X):
-                x = validate_data(self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
-        check_finite_table("X", x, getattr(self, "feature_names_in_", None))
+            checked = self._checked_x(X, reset=False)
+        return self._encoded(checked, columns)
+
+    def _encoded(self, checked: Any, columns: Columns, *, tell: bool = True) -> Array:
+        is_numbers = isinstance(checked, np.ndarray) and checked.dtype.kind == "f"
+        kept = columns.kept_numbers if is_numbers else None
+        if kept is None:
+            x = columns.encoded(raw_table(checked, columns.names), tell=tell)
+        else:
+            x = checked if len(kept) == checked.shape[1] else np.ascontiguousarray(checked[:, kept])
+        missing = check_option("missing", self.missing, MISSING) == "auto"
+        check_finite_table("X", x, columns.input_names if columns.named else None, missing=missing)
         return x
 
-    def _training_x(self, X: Any) -> tuple[Array, Sequence[str] | None]:
-        """Rows to learn from and the names of their columns. The estimator stays as it is."""
-        checked = copy.copy(self)
-        x = checked._validated_x(X, reset=not self._continues)
-        return x, getattr(checked, "feature_names_in_", None)
+    def _training_x(self, X: Any) -> tuple[Array, Columns]:
+        """Inputs to learn from, and what the columns of X are. The estimator stays as it is."""
+        new = copy.copy(self)
+        checked = new._checked_x(X, reset=not self._continues)
+        columns = self.columns_ if self._continues else self._learned_columns(checked, new)
+        # What is not a number or a category in the training table has been told.
+        return self._encoded(checked, columns, tell=self._continues), columns
+
+    @property
+    def _column_settings(self) -> ColumnSettings:
+        return ColumnSettings(self.categorical, self.min_category_rows, self.missing_values, self.decimal)
+
+    def _learned_columns(self, checked: Any, new: FLSEstimator) -> Columns:
+        names = getattr(new, "feature_names_in_", None)
+        named = Columns.numbers(new.n_features_in_, names)
+        return learn_columns(raw_table(checked, named.names), self._column_settings, named=named.named)
+
+    def _described(self, source: ParquetSource) -> ParquetSource:
+        """A source with its columns described."""
+        return source.with_columns(self.columns_ if self._continues else self._column_settings)
 
     def _fit(
         self, source: Source, checkpoints: CheckpointsOrPath | None = None, table: dict[str, Any] | None = None, **own: Any
@@ -92,7 +145,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         earlier = self._result() if self._continues else None
         settings = (ClassifierSettings if self._classifies else RegressorSettings)(**settings_by_name(self))
         result = fit(settings, source, earlier=earlier, checkpoints=checkpoints)
-        self._adopt(result, source.feature_names, table, **own)
+        self._adopt(result, source.columns, table, **own)
 
     def _result(self) -> FitResult:
         """The fitted attributes as the result of a fit."""
@@ -107,21 +160,21 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
             **{name: getattr(self, f"{name}_", None) for name in optional},
         )
 
-    def _adopt(self, result: FitResult, feature_names: Any, table: dict[str, Any] | None, **own: Any) -> None:
+    def _adopt(self, result: FitResult, columns: Columns, table: dict[str, Any] | None, **own: Any) -> None:
         """Take over the result of a fit. Everything that can fail comes before this."""
         part = None
         if result.part is not None:
             part = clone(self).set_params(refit=False)
-            part._adopt(result.part, feature_names, None, **own)
+            part._adopt(result.part, columns, None, **own)
         self.interval_model_ = part
         self._structure_ = result.structure
         self.system_, self.x_scaling_, self.y_scaling_ = result.model.system, result.model.x_scaling, result.model.y_scaling
         self.history_, self.n_epochs_, self.stopped_by_ = result.history, len(result.history), result.stopped_by
         self.calibration_ = result.calibration
-        self.n_features_in_ = result.structure.n_features
+        self.columns_, self.n_features_in_ = columns, len(columns.columns)
         optional = {name: getattr(result, name) for name in _OPTIONAL}
         optional |= {
-            "feature_names_in": None if feature_names is None else np.array(feature_names, dtype=object),
+            "feature_names_in": np.array(columns.names, dtype=object) if columns.named else None,
             "table": table,
         }
         for name, value in optional.items():
@@ -143,10 +196,11 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         part = getattr(self, "interval_model_", None)
         return None if part is None else part._model
 
-    def _known_x(self, X: Any) -> Array:
-        """Rows (rows, features) with the columns of the fit."""
-        check_is_fitted(self, "system_")
-        return self._validated_x(X, reset=False)
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "auto"
+        tags.input_tags.string = tags.input_tags.categorical = tags.input_tags.sparse = True
+        return tags
 
     def firing_strengths(self, X: Any) -> FiringStrengths:
         """How strongly every rule fires for every row.

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.samples import Array
+from deepfls._checks.samples import Array, comparable
 from deepfls._checks.values import check_coverage
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
@@ -224,7 +224,7 @@ class Calibration:
         """What a function of the calibration rows of a group, and its name, gives for the groups of rows x, (rows, ...)."""
         assert self.groups is not None
         known, member = np.unique(self.groups, axis=0, return_inverse=True)
-        asked, place = np.unique(x[:, list(self.group_columns)], axis=0, return_inverse=True)
+        asked, place = np.unique(comparable(x[:, list(self.group_columns)]), axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
         if not found.any(axis=1).all():
             unknown, names = (list(map(group_name, part)) for part in (asked[~found.any(axis=1)], known))
@@ -304,7 +304,7 @@ def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> Non
 
 def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> None:
     """Require as many calibration rows x (rows, features) as the coverage needs, in every group."""
-    values, counts = np.unique(x[:, list(columns)], axis=0, return_counts=True)
+    values, counts = np.unique(comparable(x[:, list(columns)]), axis=0, return_counts=True)
     for value, count in zip(values, counts, strict=True):
         check_calibration_rows(int(count), coverage, group_name(value))
     check_calibration_rows(len(x), coverage)

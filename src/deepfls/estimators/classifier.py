@@ -42,7 +42,8 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         Parameters
         ----------
         X : array or frame, shape (rows, features), or ParquetSource
-            Numbers; NaN is an error. Names of columns are kept and checked in predictions.
+            Numbers, text, booleans, categories, dates; NaN and None are missing values. Names of columns are kept and
+            checked in predictions.
         y : array, shape (rows,)
             Classes: text, integers or booleans. None beside a source, which names its target itself.
         sample_weight : array, shape (rows,), optional
@@ -55,9 +56,9 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
             Itself.
         """
         if is_streamed(X, y, sample_weight, checkpoints):
-            self._fit(X, checkpoints, X.layout.as_dict())
+            self._fit(self._described(X), checkpoints, X.layout.as_dict())
             return self
-        x, feature_names = self._training_x(X)
+        x, features = self._training_x(X)
         check_targets_given(y)
         labels = column_or_1d(y, warn=True)
         check_same_length(x, labels)
@@ -67,7 +68,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         classes, places = np.unique(labels, return_inverse=True)
         columns = places.reshape(-1, 1).astype(np.float64)
         weight = checked_weight(sample_weight, x)
-        self._fit(ArraySource(x, columns, weight, feature_names, classes, merged=not callable(self.loss)))
+        self._fit(ArraySource(x, columns, weight, features, classes, merged=not callable(self.loss)))
         return self
 
     def predict_proba(self, X: Any) -> Array:

@@ -18,14 +18,17 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls._checks.samples import Array
+from deepfls._checks.values import check_option
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.importances import feature_importances
+from deepfls.estimators.odd_data import fewer_rules, warn_of_odd_data
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import (
     DTYPES,
+    MISSING,
     Settings,
     Structure,
     check_settings,
@@ -82,14 +85,17 @@ def fit(
     ``earlier`` is the result from which a warm start continues; ``checkpoints`` state how a run on a table on disk stores
     its state.
     """
+    if isinstance(source, ArraySource):
+        warn_of_odd_data(source)
     if earlier is not None and isinstance(source, ArraySource):
         _check_continued(earlier, structure_of(settings, source.n_features, source.n_outputs), source.classes)
     check_settings(settings)
     intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
-    columns = intervals.group_columns(settings, source.n_features, source.feature_names)
+    columns = intervals.group_columns(settings, source.columns)
     plan = DataPlan(
         classes=settings._classifies,
         scaled=settings.scaling == "standard",
+        clips=settings.outliers == "clip",
         validation_fraction=None if settings.patience is None else settings.validation_fraction,
     )
     plan = intervals.with_calibration(plan, settings, columns)
@@ -98,7 +104,7 @@ def fit(
     # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
     # Both draw the same random numbers, so a generator is copied for the first.
     first = replace(settings, random_state=copy.deepcopy(settings.random_state))
-    part = _fit_once(first, source, plan, None if earlier is None else earlier.part, None)
+    part = _fit_once(first, source, plan, None if earlier is None else earlier.part, None, tells=False)
     if part.stopped_by == "interrupt":
         return part
     result = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None)
@@ -115,6 +121,7 @@ class _Run:
     group: Group
     device: torch.device
     folder: CheckpointFolder | None
+    tells: bool = True  # whether warnings about the data are given
 
     def rows(self, samples: Samples, data: TrainingData) -> Rows:
         """Samples as tensors in scaled units."""
@@ -127,7 +134,13 @@ class _Run:
 
 
 def _fit_once(
-    settings: Settings, source: Source, plan: DataPlan, earlier: FitResult | None, checkpoints: Checkpoints | None
+    settings: Settings,
+    source: Source,
+    plan: DataPlan,
+    earlier: FitResult | None,
+    checkpoints: Checkpoints | None,
+    *,
+    tells: bool = True,
 ) -> FitResult:
     """One system, from the rows to its calibration."""
     random = check_random_state(settings.random_state)
@@ -137,9 +150,11 @@ def _fit_once(
         folder = None
         if checkpoints is not None:
             folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
-        run = _Run(settings, source, earlier, group, own_device(device) if group.size > 1 else device, folder)
+        run = _Run(settings, source, earlier, group, own_device(device) if group.size > 1 else device, folder, tells)
         data = _data_of(run, plan, random)
         structure = structure_of(settings, source.n_features, data.n_outputs)
+        if isinstance(source, ArraySource):
+            structure = replace(structure, n_rules=fewer_rules(structure.n_rules, data.n_rows, tells=tells))
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
         held_out = data.validation
@@ -183,9 +198,10 @@ def _fit_once(
         model = ScaledSystem(system.to(dtype=torch.float64).requires_grad_(False), data.x_scaling, data.y_scaling)
         shares = model.rule_weights(data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)])
         importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
+        importances = source.columns.summed(importances)
         calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     if group.leads and data.stream is not None and data.stream.n_dropped:
-        warnings.warn(f"{data.stream.n_dropped:,} rows with a missing value were left out.", stacklevel=5)
+        warnings.warn(f"{left_out_rows(data.stream.n_dropped)}.", stacklevel=5)
     before = [] if earlier is None else earlier.history
     first_epoch = before[-1]["epoch"] if before else 0.0
     return FitResult(
@@ -210,9 +226,18 @@ def _data_of(run: _Run, plan: DataPlan, random: np.random.RandomState) -> Traini
     # A warm start keeps the scaling of the earlier fit.
     plan = replace(plan, scaled=plan.scaled and run.earlier is None)
     data = run.source.prepared(plan, random, run.group, progress)
+    if run.tells and run.group.leads and data.note:
+        warnings.warn(data.note, stacklevel=6)
+    if data.has_missing and check_option("missing", run.settings.missing, MISSING) == "error":
+        raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")
     if run.earlier is None:
         return data
     return replace(data, x_scaling=run.earlier.model.x_scaling, y_scaling=run.earlier.model.y_scaling)
+
+
+def left_out_rows(count: int) -> str:
+    """How many rows have no target and are left out."""
+    return f"{count:,} row{'s' if count != 1 else ''} without a target {'are' if count != 1 else 'is'} left out"
 
 
 def check_device(name: Any) -> torch.device:
@@ -295,6 +320,7 @@ def _first_system(
     else:
         system = structure.new_system()
     system.to(device=run.device, dtype=DTYPES[run.settings.dtype])
+    system.missing = data.has_missing
     if rows is None or run.earlier is not None:
         return system
     targets = rows.target

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deepfls._checks.samples import Array
+from deepfls._checks.samples import Array, known_mean
 from deepfls.estimators.prediction import ScaledSystem
 
 # Rows, evenly spaced, and orders of each, every one with its reverse. Where inputs are many there are fewer rows, but not
@@ -34,7 +34,7 @@ def feature_importances(model: ScaledSystem, x: Array, *, classifies: bool, rand
     n_features = x.shape[1]
     numbers = 2 * _ORDERS * n_features * (n_features + 1)  # of one row
     rows = x[:: -(-len(x) // int(np.clip(_NUMBERS // numbers, _FEWEST, _ROWS)))]
-    reference = rows.mean(axis=0)
+    reference = known_mean(rows)
     totals = np.zeros(n_features)
     n_chunk = max(1, _NUMBERS // numbers)
     for first in range(0, len(rows), n_chunk):

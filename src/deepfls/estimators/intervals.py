@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,9 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.samples import Array
+from deepfls._checks.samples import Array, comparable
 from deepfls._checks.values import check_coverage, check_number, check_option
 from deepfls.data.arrays import DataPlan, Samples
+from deepfls.data.columns import Columns, check_place
 from deepfls.estimators import calibration as conformal
 from deepfls.estimators import plane_ends
 from deepfls.estimators.calibration import Calibration
@@ -91,29 +91,14 @@ def is_refitted(settings: Settings, n_rows: int) -> bool:
     return settings.refit != "auto" or n_rows <= _REFIT_ROWS
 
 
-def group_columns(settings: Settings, n_features: int, names: Sequence[str] | None) -> tuple[int, ...]:
+def group_columns(settings: Settings, columns: Columns) -> tuple[int, ...]:
     """Places of the inputs whose values make groups; empty without ``coverage``."""
     chosen = settings.group_calibration
     if settings.coverage is None or chosen is None:
         return ()
-    known = [] if names is None else [str(name) for name in names]
-    columns = chosen if isinstance(chosen, (list, tuple)) else [chosen]
-    return tuple(_place_of(column, n_features, known) for column in columns)
-
-
-def _place_of(column: Any, n_features: int, names: list[str]) -> int:
-    if isinstance(column, str):
-        if column not in names:
-            have = f"one of {', '.join(map(repr, names[:20]))}" if names else "a place, because X has no column names"
-            raise ValueError(f"group_calibration must be a column of X, {have}, got {column!r}.")
-        return names.index(column)
-    if isinstance(column, bool) or not isinstance(column, int | np.integer):
-        raise TypeError(
-            f"group_calibration must be the name or the place of a column of X, or a list of them, got {column!r}."
-        )
-    if not 0 <= column < n_features:
-        raise ValueError(f"group_calibration must be a place from 0 to {n_features - 1}, got {int(column)}.")
-    return int(column)
+    several: Any = chosen if isinstance(chosen, (list, tuple)) else [chosen]
+    places = [check_place("group_calibration", column, columns) for column in several]
+    return tuple(place for column in places for place in columns.places(column))
 
 
 def with_calibration(plan: DataPlan, settings: Settings, columns: tuple[int, ...]) -> DataPlan:
@@ -148,7 +133,7 @@ def calibrated(
     empty = Calibration(method, float(settings.coverage), normalized=False, scores=np.zeros((0, n_targets)))
     if held is None:
         return empty
-    groups = held.x[:, list(columns)] if columns else None
+    groups = comparable(held.x[:, list(columns)]) if columns else None
     empty = replace(empty, weight=held.weight, group_columns=columns, groups=groups)
     if not isinstance(settings, RegressorSettings):
         scores = class_scores(model, held.x, method)
@@ -192,7 +177,10 @@ def _parts(model: ScaledSystem, calibration: Calibration, x: Array) -> tuple[Arr
 def _terms(system: System, z: Tensor, *, linear: bool) -> Tensor:
     """Normalised firing and, where ``linear``, its products with the inputs: terms in which a fuzzy system is linear."""
     share = normalised_firing(system, z)
-    return torch.cat([share, (share[:, :, None] * z[:, None, :]).flatten(1)], dim=1) if linear else share
+    if not linear:
+        return share
+    # In place of an unknown input the mean, 0 in scaled units.
+    return torch.cat([share, (share[:, :, None] * z.nan_to_num()[:, None, :]).flatten(1)], dim=1)
 
 
 def _fitted_scale(model: ScaledSystem, rows: Samples) -> Array:

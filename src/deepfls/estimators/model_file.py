@@ -14,6 +14,7 @@ import torch
 
 from deepfls._checks.samples import Array
 from deepfls._files import MODEL, ModelFileError, read_model, write_whole
+from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.calibration import Calibration
@@ -54,10 +55,8 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
             if not np.isfinite(value).all():
                 raise ValueError(f"{name} has a value that is not finite")
         result = _result(estimator, description, arrays)
-        names = description["feature_names"]
-        if names is not None and (not isinstance(names, list) or len(names) != result.structure.n_features):
-            raise ValueError(f"feature names {names!r} for {result.structure.n_features} column(s)")
-        estimator._adopt(result, names, description["table"], **_own_attributes(estimator, description, result))
+        columns = _columns(description, result.structure.n_features)
+        estimator._adopt(result, columns, description["table"], **_own_attributes(estimator, description, result))
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         raise ModelFileError(f"{str(path)!r} is damaged: its parts do not fit together ({error}).") from error
     return estimator
@@ -66,7 +65,6 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
 def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and arrays of a fitted estimator."""
     settings = {name: plain_value(value) for name, value in settings_by_name(estimator).items() if is_plain(value)}
-    names = getattr(estimator, "feature_names_in_", None)
     description: dict[str, Any] = {
         "class": type(estimator).__name__,
         "settings": settings,
@@ -75,7 +73,9 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
         # JSON cannot hold a loss that is not finite.
         "history": [{k: v if math.isfinite(v) else None for k, v in row.items()} for row in estimator.history_],
         "stopped_by": estimator.stopped_by_,
-        "feature_names": None if names is None else [str(name) for name in names],
+        "columns": estimator.columns_.as_list(),
+        "columns_named": estimator.columns_.named,
+        "missing": estimator.system_.missing,
         "table": getattr(estimator, "table_", None),
     }
     if isinstance(estimator, FLSRegressor):
@@ -84,7 +84,7 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
         description |= {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.kind}
     arrays = {f"{_SYSTEM}{name}": value.cpu().numpy() for name, value in estimator.system_.state_dict().items()}
     for name, scaling in (("x_scaling", estimator.x_scaling_), ("y_scaling", estimator.y_scaling_)):
-        arrays |= {f"{name}.shift": scaling.shift, f"{name}.scale": scaling.scale}
+        arrays |= {f"{name}.{key}": value for key, value in vars(scaling).items() if value is not None}
     for name in ("input_range", "rule_shares", "feature_importances", "initial_sets"):
         if hasattr(estimator, f"{name}_"):
             arrays[f"data.{name}"] = getattr(estimator, f"{name}_")
@@ -104,14 +104,16 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
     # "auto" was resolved when the system was made.
     system = dataclasses.replace(structure, tnorm=description["tnorm"]).new_system().double()
     system.load_state_dict({name: torch.from_numpy(value) for name, value in _under(_SYSTEM, arrays).items()})
+    system.missing = bool(description.get("missing", False))
     n_rules, n_features = system.n_rules, system.n_features
     n_targets = 1 if settings._classifies else system.n_outputs
     scalings = [
-        Scaling(*(_shaped(arrays, f"{name}.{part}", (n_columns,)) for part in ("shift", "scale")))
+        Scaling(**{part: _shaped(arrays, f"{name}.{part}", (n_columns,)) for part in _scaling_parts(name, arrays)})
         for name, n_columns in (("x_scaling", n_features), ("y_scaling", n_targets))
     ]
     shapes: dict[str, tuple[int, ...]] = {"input_range": (2, n_features), "rule_shares": (n_rules,)}
-    shapes |= {"feature_importances": (n_features,), "initial_sets": (4, n_rules, n_features)}
+    n_columns = len(description.get("columns", range(n_features)))
+    shapes |= {"feature_importances": (n_columns,), "initial_sets": (4, n_rules, n_features)}
     part = None
     if "interval_model" in description:
         if "interval_model" in description["interval_model"]:
@@ -134,6 +136,21 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
         # Files of the first versions have none of these.
         **{name: _shaped(arrays, f"data.{name}", shape) for name, shape in shapes.items() if f"data.{name}" in arrays},
     )
+
+
+def _columns(description: Mapping[str, Any], n_inputs: int) -> Columns:
+    """What the columns of X are; files of version 0.1 have names of numbers only."""
+    if "columns" in description:
+        columns = Columns.from_list(description["columns"], named=bool(description["columns_named"]))
+    else:
+        columns = Columns.numbers(n_inputs, description["feature_names"])
+    if columns.width != n_inputs:
+        raise ValueError(f"columns of {columns.width} input(s) for a system of {n_inputs}")
+    return columns
+
+
+def _scaling_parts(name: str, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+    return ("shift", "scale", *(("low", "high") if f"{name}.low" in arrays else ()))
 
 
 def _own_attributes(estimator: FLSEstimator, description: Mapping[str, Any], result: FitResult) -> dict[str, Any]:

@@ -8,11 +8,12 @@ the row groups.
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -72,6 +73,8 @@ class ScaledSystem:
 
         The function gets the same rows of the ``columns``, arrays (rows, ...), as further tensors.
         """
+        if not self.system.missing and np.isnan(x).any():
+            return self._with_missing().evaluated(x, function, *columns)
         device = self.system.centers.device
         parts = []
         with torch.no_grad():
@@ -87,13 +90,27 @@ class ScaledSystem:
         All three are equal for Type-1 systems.
         """
         compiled = _compiled(self.system)
+        unknown = np.isnan(x).any(axis=1)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
+        if unknown.any():
+            values = np.empty((len(x), 3 - first, self.system.n_outputs))
+            values[~unknown] = self._values(x[~unknown], first)
+            values[unknown] = self._with_missing().evaluated(x[unknown], _plain_outputs)[0][:, first:]
+            return values
         values = np.empty((len(x), 3 - first, self.system.n_outputs))
         for start in range(0, len(x), CHUNK):
             part = slice(start, start + CHUNK)
             values[part] = compiled(self.x_scaling.apply(x[part]))[:, first:]
         return values
+
+    def _with_missing(self) -> ScaledSystem:
+        """The same, where the system takes NaN for an input that is not known."""
+        system = copy.copy(self.system)
+        system._modules = dict(system._modules)
+        system.antecedents = copy.copy(self.system.antecedents)
+        system.missing = True
+        return replace(self, system=system)
 
     def outputs(self, x: Array) -> Array:
         """Crisp outputs in scaled units, (rows, outputs): the logits of a classifier."""
@@ -163,7 +180,7 @@ class PartsWritten(NamedTuple):
     n_found: int
 
 
-def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str) -> Tables:
+def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str = "keep") -> Tables:
     """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
     from deepfls.data.sources import missing_rows, read_ahead, without_missing
 
@@ -307,7 +324,7 @@ class NumberScores:
     def merge_state(self, state: Sequence[float]) -> None:
         self._sums += state[:3]
         other = Standardizer(1)
-        other.count, other.mean, other.squares = state[0], np.array(state[3:4]), np.array(state[4:5])
+        other.count, other.mean, other.squares = (np.array(state[place : place + 1]) for place in (0, 3, 4))
         self._truth.merge(other)
 
     def values(self) -> dict[str, float]:

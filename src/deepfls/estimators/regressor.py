@@ -45,7 +45,8 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
         Parameters
         ----------
         X : array or frame, shape (rows, features), or ParquetSource
-            Numbers; NaN is an error. Names of columns are kept and checked in predictions.
+            Numbers, text, booleans, categories, dates; NaN and None are missing values. Names of columns are kept and
+            checked in predictions.
         y : array or frame, shape (rows,) or (rows, outputs)
             None beside a source, which names its targets and weights itself.
         sample_weight : array, shape (rows,), optional
@@ -58,16 +59,17 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
             Itself.
         """
         if is_streamed(X, y, sample_weight, checkpoints):
-            names, table = X.layout.targets, X.with_numbers().layout.as_dict()
-            self._fit(X.with_numbers(), checkpoints, table, target_names_=names, _single_target_=len(names) == 1)
+            stream = self._described(X.with_numbers())
+            names, table = stream.layout.targets, stream.layout.as_dict()
+            self._fit(stream, checkpoints, table, target_names_=names, _single_target_=len(names) == 1)
             return self
-        x, feature_names = self._training_x(X)
+        x, features = self._training_x(X)
         targets = check_number_targets(y)
         check_same_length(x, targets)
         check_finite_table("y", targets)
         columns = targets.reshape(len(targets), -1)
         weight = checked_weight(sample_weight, x)
-        source = ArraySource(x, columns, weight, feature_names, merged=not callable(self.loss))
+        source = ArraySource(x, columns, weight, features, merged=not callable(self.loss))
         names = names_of_targets(y, columns.shape[1])
         self._fit(source, target_names_=names, _single_target_=targets.ndim == 1)
         return self

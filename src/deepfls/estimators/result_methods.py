@@ -319,7 +319,7 @@ class ResultMethods(FLSEstimator):
         return plain if plane is None else plain.plane(plane)
 
     def _compared_rows(self, X: Any) -> Array | None:
-        return None if X is None else self._validated_x(X, reset=False)
+        return None if X is None else self._known_x(X)
 
     # Notebooks show scikit-learn's diagram of the settings and, after a fit, the leading rules below it. Both methods
     # belong to scikit-learn; the first does not exist where its display is set to text.

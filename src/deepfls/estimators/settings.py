@@ -24,6 +24,8 @@ from deepfls.training.config import TrainConfig
 KINDS = ("t1", "it2", "gt2")
 TNORMS = ("auto", "product", "htsk")
 SCALINGS = ("standard", "none")
+MISSING = ("auto", "error")
+OUTLIERS = ("clip", "keep")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -56,7 +58,13 @@ class Settings:
     consequents: str = "ridge"
     width: float | str = "auto"
     ridge: float = 1e-4
-    # The data: `DataPlan`
+    # The data: `ColumnSettings`, `DataPlan`
+    categorical: str | int | Sequence[str | int] | None = None
+    min_category_rows: int = 5
+    missing: str = "auto"
+    missing_values: Sequence[str] | None = None
+    decimal: str = "auto"
+    outliers: str = "clip"
     scaling: str = "standard"
     # Prediction intervals and sets of classes: `intervals`
     coverage: float | None = None
@@ -152,6 +160,18 @@ SETTINGS_TEXT = """
         0.3 to 1.
     ridge : float
         Penalty of the ridge start, per row.
+    categorical : str, int or list of them, optional
+        Columns of numbers, by name or place, that are categories. Text and booleans are categories anyway.
+    min_category_rows : int
+        Rows that a category must have to be one of its own; rarer ones count together as "other".
+    missing : {"auto", "error"}
+        Whether missing values in X are accepted, where an unknown input drops out of the rules, or an error.
+    missing_values : list of str, optional
+        Texts and numbers that mean a missing value. None: empty, n/a, NA, nan, null, ?, - and the like.
+    decimal : {"auto", ".", ","}
+        Decimal mark of numbers that are written as text. "auto": by what the column holds.
+    outliers : {"clip", "keep"}
+        Whether single values far beyond all others, in X or y, are clipped, which is told, or used as they are.
     scaling : {"standard", "none"}
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
 <coverage>
@@ -191,11 +211,14 @@ SETTINGS_TEXT = """
         "epochs", "patience", "interrupt" or "divergence".
     n_epochs_ : int
         Epochs trained, all warm starts together.
+    columns_ : Columns
+        What each column of X is, and how it becomes inputs of the system.
     n_features_in_ : int
+        Number of columns of X; the system may have more inputs, or fewer.
     feature_names_in_ : ndarray of str
         Only where X had column names that are strings.
     input_range_ : ndarray, shape (2, features)
-        Smallest and largest value of every input in the training data.
+        Smallest and largest value of every input of the system in the training data.
     rule_shares_ : ndarray, shape (rules,)
         Share of the firing that every rule had, on average over the training data; they add up to 1.
     feature_importances_ : ndarray, shape (features,)
@@ -291,6 +314,7 @@ def check_settings(settings: Settings) -> None:
             f"loss='quantiles' must come with kind='gt2', whose planes are quantiles, got kind={settings.kind!r}."
         )
     check_option("scaling", settings.scaling, SCALINGS)
+    check_option("outliers", settings.outliers, OUTLIERS)
     check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
     check_option("dtype", settings.dtype, tuple(DTYPES))
 

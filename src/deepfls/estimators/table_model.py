@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 
 from deepfls._checks.samples import Array
-from deepfls.data.layout import Layout, inputs, targets
+from deepfls.data.layout import Layout, inputs, numbers, targets
 from deepfls.data.tables import DataTable, TableError, quoted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from deepfls.estimators.classifier import FLSClassifier
     from deepfls.estimators.regressor import FLSRegressor
 
@@ -22,13 +21,13 @@ if TYPE_CHECKING:
 def layout_of(estimator: FLSRegressor | FLSClassifier) -> Layout:
     """The columns that an estimator was fitted to; without targets for one that was fitted to arrays."""
     table = getattr(estimator, "table_", None)
-    names = [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+    names = estimator.columns_.names if estimator.columns_.named else []
     if table is None:
         classes = getattr(estimator, "classes_", None)
         kind = "number" if classes is None or classes.dtype.kind in "iuf" else "text"
-        return Layout(tuple(names), {}, (), kind)
+        return Layout(tuple(names), (), kind)
     layout = Layout.from_dict(table)
-    if names != layout.input_names:
+    if names != list(layout.features):
         raise TableError("The model's description of its columns is damaged: train the model again.")
     return layout
 
@@ -46,6 +45,11 @@ class TableModel:
         return getattr(self.estimator, "classes_", None)
 
     @property
+    def text_columns(self) -> list[str]:
+        """Columns of a CSV to read as text even where they look like numbers."""
+        return [*self.estimator.columns_.text_columns, *(self.layout.targets if self.layout.target_kind == "text" else ())]
+
+    @property
     def task(self) -> str:
         return "regression" if self.classes is None else "classification"
 
@@ -59,19 +63,23 @@ class TableModel:
 
     def inputs(self, data: DataTable) -> Any:
         """The rows of a table as the estimator takes them."""
-        layout = self.layout
-        if layout.features:
-            return inputs(data, layout)
-        # A model trained in Python on columns without names takes all columns in their order.
-        layout = Layout(tuple(name for name in data.names if name not in layout.targets))
-        n_features = self.estimator.n_features_in_
-        if len(layout.features) != n_features:
-            raise TableError(
-                f"{data.label} must have {n_features} columns of inputs for a model trained without column names, "
-                f"got {len(layout.features)}."
-            )
-        table = inputs(data, layout)
-        return np.stack([column.to_numpy() for column in table.columns], axis=1)
+        columns = self.estimator.columns_
+        if not columns.named:
+            # A model trained in Python on columns without names takes all columns in their order.
+            names = [name for name in data.names if name not in self.layout.targets]
+            if len(names) != len(columns.columns):
+                raise TableError(
+                    f"{data.label} must have {len(columns.columns)} columns of inputs for a model trained without column "
+                    f"names, got {len(names)}."
+                )
+            if columns.are_numbers:
+                return np.stack([numbers(data, name) for name in names], axis=1)
+            return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
+        used = [column.name for column in columns.columns if column.role != "left out"]
+        inputs(data, Layout(tuple(used)), next((c.missing_values for c in columns.columns), None))
+        # Columns that were left out in training may be absent.
+        absent = pa.nulls(data.n_rows)
+        return pa.table({name: data.column(name) if name in data.names else absent for name in columns.names})
 
     def targets(self, data: DataTable) -> Array:
         """The true values in a table."""
@@ -82,8 +90,6 @@ class TableModel:
 
         With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class.
         """
-        import pyarrow as pa  # here: it takes long to import
-
         table.require(keep, why=" to keep")
         columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
         made = [(prefix + name, values) for name, values in self._predictions(self.inputs(table), table.n_rows, interval)]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
 from deepfls.estimators.fit import FitResult
@@ -327,5 +328,6 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     inputs, outputs = ([variable.name for variable in part] for part in (parsed.inputs, parsed.outputs))
     named = inputs if names and len(set(inputs)) == n_features else None
     own = {"target_names_": tuple(outputs), "_single_target_": len(outputs) == 1}
-    made._adopt(FitResult(structure, model, [], "epochs", input_range=limits), named, None, **own)
+    columns = Columns.numbers(n_features, named)
+    made._adopt(FitResult(structure, model, [], "epochs", input_range=limits), columns, None, **own)
     return made

@@ -8,6 +8,9 @@ The exponent of a rule is a quadratic form in x. With w = 1/σ²,
 so one matrix product over [x², x] gives every rule of every sample and no (batch, rules, features) tensor is built. Working
 with logarithms also keeps hundreds of inputs from underflowing: only the differences between rules matter for the output,
 and :func:`relative_firing` takes them relative to each sample's largest before the exponential.
+
+An input that is not known has grade 1 in every rule, lower and upper. With ``missing=True`` NaN in x is such an input: it
+counts as 0 in [x², x], and its terms of the constant are taken off again by a product with u, 1 where x is NaN.
 """
 
 from __future__ import annotations
@@ -31,16 +34,24 @@ class IntervalFiring(NamedTuple):
     upper: Tensor
 
 
-def _exponents(x: Tensor, centers: Tensor, sigmas: Tensor, share: float) -> Tensor:
-    """``-½ share Σ_m ((x_m - c_pm) / σ_pm)²``, (batch, rules)."""
+def _exponents(
+    x: Tensor, centers: Tensor, sigmas: Tensor, share: float, unknown: Tensor | None, log_heights: Tensor | None = None
+) -> Tensor:
+    """``Σ_m share (log h_pm - ½ ((x_m - c_pm) / σ_pm)²)`` over the inputs that are known, (batch, rules)."""
     # Shifting the origin to the middle of the centers changes nothing in exact arithmetic, and keeps x and c from dwarfing
     # x - c when the inputs sit far from zero. It is a constant for the gradient for the same reason.
     origin = centers.detach().mean(dim=0)
     z, d = x - origin, centers - origin
     square = sigmas.pow(-2) * (-0.5 * share)
     linear = square * d * -2.0
-    constant = (square * d * d).sum(dim=1)
-    return torch.addmm(constant, torch.cat([z * z, z], dim=1), torch.cat([square, linear], dim=1).t())
+    constants = square * d * d
+    if log_heights is not None:
+        constants = constants + log_heights * share
+    parts, weights = [z * z, z], [square, linear]
+    if unknown is not None:
+        z = torch.where(unknown, 0.0, z)
+        parts, weights = [z * z, z, unknown.to(z)], [square, linear, -constants]
+    return torch.addmm(constants.sum(dim=1), torch.cat(parts, dim=1), torch.cat(weights, dim=1).t())
 
 
 def share_of(tnorm: str, n_features: int) -> float:
@@ -48,7 +59,7 @@ def share_of(tnorm: str, n_features: int) -> float:
     return 1.0 if tnorm == "product" else 1.0 / n_features
 
 
-def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product") -> Tensor:
+def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product", *, missing: bool = False) -> Tensor:
     """Log-firing of Type-1 rules.
 
     ``log f_p = -½ Σ_m ((x_m - c_pm) / σ_pm)²``, divided by the number of features for ``tnorm="htsk"``.
@@ -61,6 +72,8 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     tnorm : {"product", "htsk"}
         How the grades of one rule combine: their product (the paper) or their geometric mean, which keeps rules
         apart from each other when there are many features.
+    missing : bool
+        Whether NaN in x is an input that is not known, of grade 1 in every rule.
 
     Returns
     -------
@@ -75,7 +88,7 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     """
     check_antecedents(x, centers, sigmas=sigmas)
     check_option("tnorm", tnorm, TNORMS)
-    return _exponents(x, centers, sigmas, share_of(tnorm, centers.shape[1]))
+    return _exponents(x, centers, sigmas, share_of(tnorm, centers.shape[1]), x.isnan() if missing else None)
 
 
 def interval_log_firing(
@@ -85,6 +98,8 @@ def interval_log_firing(
     upper_sigmas: Tensor,
     log_heights: Tensor | None = None,
     tnorm: str = "product",
+    *,
+    missing: bool = False,
 ) -> IntervalFiring:
     """Lower and upper log-firing of Interval Type-2 rules.
 
@@ -100,6 +115,8 @@ def interval_log_firing(
     log_heights : Tensor, shape (rules, features), optional
         Logarithms of the heights of the lower sets, not positive; None for heights of 1.
     tnorm : {"product", "htsk"}
+    missing : bool
+        Whether NaN in x is an input that is not known, of lower and upper grade 1 in every rule.
 
     Returns
     -------
@@ -112,12 +129,18 @@ def interval_log_firing(
     # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and the
     # type-reduced set then spans all consequents whatever the widths say.
     share = share_of(tnorm, centers.shape[1])
-    log_upper = _exponents(x, centers, upper_sigmas, share)
+    unknown = x.isnan() if missing else None
+    log_upper = _exponents(x, centers, upper_sigmas, share, unknown)
     same_width = lower_sigmas is upper_sigmas
-    log_lower = log_upper if same_width else _exponents(x, centers, lower_sigmas, share)
-    if log_heights is not None:
-        log_lower = log_lower + log_heights.sum(dim=-1) * share
     if not same_width:
+        log_lower = _exponents(x, centers, lower_sigmas, share, unknown, log_heights)
+    elif log_heights is None:
+        log_lower = log_upper
+    else:
+        log_lower = log_upper + log_heights.sum(dim=-1) * share
+        if unknown is not None:
+            log_lower = log_lower - unknown.to(x) @ (log_heights * share).t()
+    if not same_width or unknown is not None:
         # The two sums round differently, so equal sets could cross by an ulp.
         log_lower = torch.minimum(log_lower, log_upper)
     return IntervalFiring(log_lower, log_upper)

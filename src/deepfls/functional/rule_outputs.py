@@ -8,7 +8,7 @@ from torch import Tensor
 from deepfls._checks.tensors import check_consequents
 
 
-def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None) -> Tensor:
+def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None, fills: Tensor | None = None) -> Tensor:
     """Consequents ``y_p = a_p · x + a_p0`` for every sample, rule and output.
 
     Parameters
@@ -17,6 +17,8 @@ def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None) ->
     intercepts : Tensor, shape (rules, outputs)
     slopes : Tensor, shape (rules, outputs, features), optional
         None for constant consequents (order 0, "singletons").
+    fills : Tensor, shape (rules, features), optional
+        What each rule takes in place of an input that is not known, NaN in x. None: NaN gives NaN.
 
     Returns
     -------
@@ -32,5 +34,10 @@ def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None) ->
     n_rules, n_outputs = intercepts.shape
     if slopes is None:
         return intercepts.expand(x.shape[0], n_rules, n_outputs)
-    products = torch.addmm(intercepts.reshape(-1), x, slopes.reshape(n_rules * n_outputs, -1).t())
+    weights = slopes.reshape(n_rules * n_outputs, -1)
+    if fills is not None:
+        unknown = x.isnan()
+        x = torch.cat([torch.where(unknown, 0.0, x), unknown.to(x)], dim=1)
+        weights = torch.cat([weights, (slopes * fills.unsqueeze(1)).reshape(n_rules * n_outputs, -1)], dim=1)
+    products = torch.addmm(intercepts.reshape(-1), x, weights.t())
     return products.view(-1, n_rules, n_outputs)

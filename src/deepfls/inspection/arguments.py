@@ -9,31 +9,33 @@ import numpy as np
 
 from deepfls._checks.samples import check_finite_table, check_number_targets, check_same_length
 from deepfls._checks.values import check_count, check_option
+from deepfls.data.raw import raw_table
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.plain import Array, PlainSystem
 
 
 def rows_of(estimator: FLSEstimator, X: Any) -> Array:
     """Rows (rows, features) of finite numbers, with the columns that the estimator was fitted on."""
-    return estimator._validated_x(X, reset=False)
+    return estimator._known_x(X)
 
 
 def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     """One row (features,) of numbers for a fitted estimator, from a row of a frame, a list or a table of one row."""
-    n_features = estimator.system_.n_features
+    n_columns = estimator.n_features_in_
     if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:  # a row of a data frame
-        x = x.to_frame().T
+        x = x.to_frame().T.infer_objects()
     shape = (1, *np.shape(x)) if np.ndim(x) == 1 else np.shape(x)
-    if shape != (1, n_features):
+    if shape != (1, n_columns):
         raise ValueError(
-            f"{name} must be one row of shape (features,) or (1, features) with features={n_features}, got {np.shape(x)}."
+            f"{name} must be one row of shape (features,) or (1, features) with features={n_columns}, got {np.shape(x)}."
         )
     if hasattr(x, "columns") or hasattr(x, "column_names"):
         return np.ascontiguousarray(rows_of(estimator, x)[0])
     # scikit-learn's warning about missing column names is left out: a single row is commonly given as a list.
-    values = np.reshape(np.asarray(x), shape).astype(np.float64)
-    check_finite_table(name, values)
-    return values[0]
+    values = np.reshape(np.asarray(x, dtype=object), shape)
+    row = estimator.columns_.encoded(raw_table(values, estimator.columns_.names))
+    check_finite_table(name, row, missing=estimator.missing == "auto")
+    return row[0]
 
 
 def check_rows_given(X: Any, y: Any) -> None:

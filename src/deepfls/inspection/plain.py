@@ -27,6 +27,8 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls.data.columns import Columns
+from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
 from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, TOLERANCE
 from deepfls.functional.karnik_mendel import karnik_mendel
@@ -95,6 +97,9 @@ class PlainSystem:
     input_range: Array | None  # (2, features): smallest and largest value in the training data
     rule_shares: Array | None  # (rules,): share of the firing of every rule on the training data
     alphas: Array | None = None  # (planes,): levels of the planes of a General Type-2 system, the widest first
+    columns: Columns | None = None  # what the inputs come from; numbers where it is None
+    missing: bool = False  # whether the system was trained with unknown inputs
+    bounds: Array | None = None  # (2, features): inputs beyond are clipped; None where none is
 
     @property
     def n_rules(self) -> int:
@@ -123,7 +128,6 @@ class PlainSystem:
             alphas, system = system.alphas.cpu().double().numpy(), system.plane_system(SMALLEST_ALPHA)
         n_outputs = system.n_outputs
         classes = getattr(estimator, "classes_", None)
-        names = getattr(estimator, "feature_names_in_", None)
         outputs = getattr(estimator, "table_", {}).get("targets") if classes is None else classes
         x_shift, x_scale = np.zeros(system.n_features), np.ones(system.n_features)
         y_shift, y_scale = np.zeros(n_outputs), np.ones(n_outputs)
@@ -153,7 +157,10 @@ class PlainSystem:
         return cls(
             tnorm=system.tnorm,
             order=system.consequents.order,
-            feature_names=tuple(f"x{m}" for m in range(system.n_features)) if names is None else tuple(map(str, names)),
+            feature_names=tuple(estimator.columns_.input_names),
+            columns=estimator.columns_,
+            missing=system.missing,
+            bounds=None if estimator.x_scaling_.low is None or scaled else _bounds_of(estimator.x_scaling_),
             output_names=tuple(estimator.target_names_) if outputs is None else tuple(map(str, outputs)),
             classes=classes,
             centers=array(system.centers) * x_scale + x_shift,
@@ -200,25 +207,42 @@ class PlainSystem:
         widths = plane_width(torch.from_numpy(self.alphas))
         return list(zip((self.alphas / self.alphas.sum()).tolist(), widths.tolist(), strict=True))
 
+    def clipped(self, x: Array) -> Array:
+        """Rows within the bounds."""
+        return x if self.bounds is None else np.clip(x, *self.bounds)
+
     def firing(self, x: Array) -> tuple[Array, Array]:
         """Lower and upper log-firing, each (rows, rules), for rows x (rows, features); equal for Type-1 systems."""
+        x = self.clipped(x)
         power = self.grade_power
 
         def exponents(sigmas: Array) -> Array:
             # Rule by rule: differences taken before squaring lose no digits, and no (rows, rules, features) is built.
             rules = zip(self.centers, sigmas, strict=True)
-            return np.stack([-0.5 * power * np.square((x - c) / s).sum(axis=1) for c, s in rules], axis=1)
+            return np.stack([-0.5 * power * square_sums((x - c) / s) for c, s in rules], axis=1)
+
+        # NaN is an input that is not known, of grade 1 in every rule.
+        unknown = np.isnan(x)
+        square_sums = _square_sums_of_known if unknown.any() else _square_sums
 
         log_upper = exponents(self.upper_sigmas)
         if self.kind == "t1":
             return log_upper, log_upper
         # Equal sets may come out an ulp apart.
-        log_lower = np.minimum(exponents(self.lower_sigmas) + power * self.log_heights.sum(axis=1), log_upper)
-        return log_lower, log_upper
+        # The height of a plane of a General Type-2 system belongs to the rule, so an unknown input keeps its part.
+        dropped = 0.0 if self.kind == "gt2" else unknown @ self.log_heights.T
+        heights = power * (self.log_heights.sum(axis=1) - dropped)
+        return np.minimum(exponents(self.lower_sigmas) + heights, log_upper), log_upper
 
     def rule_outputs(self, x: Array) -> Array:
         """Consequents (rows, rules, outputs) for rows x (rows, features)."""
-        return np.einsum("nm,pkm->npk", x, self.slopes) + self.intercepts
+        x = self.clipped(x)
+        unknown = np.isnan(x)
+        if not unknown.any():
+            return np.einsum("nm,pkm->npk", x, self.slopes) + self.intercepts
+        # A rule takes the center of its set in place of an unknown input.
+        outputs = np.einsum("nm,pkm->npk", np.where(unknown, 0.0, x), self.slopes) + self.intercepts
+        return outputs + np.einsum("nm,pkm->npk", unknown.astype(np.float64), self.slopes * self.centers[:, None])
 
     def rule_values(self, x: Array) -> RuleValues:
         """Log-firing and consequents for rows x (rows, features)."""
@@ -281,6 +305,20 @@ class PlainSystem:
             return low, high
         margin = max(abs(low), 1.0) * 0.1  # an input of one value
         return low - margin, high + margin
+
+
+def _bounds_of(scaling: Scaling) -> Array:
+    assert scaling.low is not None
+    assert scaling.high is not None
+    return np.stack([scaling.low, scaling.high])
+
+
+def _square_sums(values: Array) -> Array:
+    return np.square(values).sum(axis=1)
+
+
+def _square_sums_of_known(values: Array) -> Array:
+    return np.nansum(np.square(values), axis=1)
 
 
 def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:

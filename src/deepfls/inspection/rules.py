@@ -19,6 +19,7 @@ from deepfls.inspection.words import (
     consequent_texts,
     finite_or_none,
     how_to_read,
+    input_clauses,
     lower_firing_factor,
     markdown_name,
     number_text,
@@ -221,7 +222,7 @@ def _document(rules: Rules, template: str, name: Callable[[object], str], digits
         shown.append(
             {
                 "heading": f"Rule {rule + 1}" + (f", {share} of the firing" if share else ""),
-                "conditions": [(name(s.feature_names[c.feature]), c.word, c.numbers) for c in clauses(s, rule, digits)],
+                "conditions": [(name(c.name), c.word, c.numbers) for c in clauses(s, rule, digits)],
                 "factor": number_text(factor, digits) if factor < 1.0 else "",
                 "outputs": consequent_texts(s, rule, digits, name),
             }
@@ -263,7 +264,7 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
                 "upper_sigma": float(s.upper_sigmas[rule, m]),
                 "height": math.exp(s.log_heights[rule, m]),
             }
-            for m, word, *_ in clauses(s, rule, 1)
+            for m, word, *_ in input_clauses(s, rule, 1)
         ],
         "lower_firing_times": lower_firing_factor(s, rule),
         "then": [

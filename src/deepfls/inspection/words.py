@@ -17,6 +17,8 @@ from deepfls.inspection.plain import PlainSystem
 LABELS = ("very low", "low", "medium", "high", "very high")
 # Sets of a rule that a table or a notebook shows; the text and the JSON have all of them.
 _SETS_SHOWN = 8
+# Smallest grade of a category, relative to the largest, that is shown.
+_LEAST_GRADE = 0.05
 
 
 def position_word(center: float, low: float, high: float) -> str:
@@ -167,10 +169,51 @@ class Clause(NamedTuple):
     word: str
     numbers: str
     short: str
+    name: str
 
 
 def clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
-    """The sets of a rule that were not left out."""
+    """The sets of a rule that were not left out; the inputs of a category are one clause."""
+    groups = {} if s.columns is None else {first: (column, first, end) for column, first, end in s.columns.groups}
+    inside = {m for _, first, end in groups.values() for m in range(first, end)}
+    found = [clause for clause in input_clauses(s, rule, digits) if clause.feature not in inside]
+    for first, (column, _, end) in groups.items():
+        if np.isfinite(s.upper_sigmas[rule, first:end]).any():
+            text = category_text(column.categories, *category_grades(s, rule, column.codes, first, end), digits)
+            found.append(Clause(first, "", text, text, column.name))
+    return sorted(found, key=lambda clause: clause.feature)
+
+
+def category_grades(s: PlainSystem, rule: int, codes: Any, first: int, end: int) -> tuple[Any, Any]:
+    """Lower and upper grade of every category in a rule, as it enters the firing, each (categories,)."""
+    inputs = slice(first, end)
+    distance = codes - s.centers[rule, inputs]
+    lower, upper = (
+        -0.5 * np.square(distance / sigmas[rule, inputs]).sum(axis=1) for sigmas in (s.lower_sigmas, s.upper_sigmas)
+    )
+    return np.exp(s.grade_power * (lower + s.log_heights[rule, inputs].sum())), np.exp(s.grade_power * upper)
+
+
+def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int | None) -> str:
+    """The categories by their grade: relative to the largest, without those near 0, or lower and upper of all, exactly.
+
+    Examples
+    --------
+    >>> category_text(["blue", "red", "green"], None, np.array([0.2, 0.5, 0.001]), 4)
+    'red (1.0) or blue (0.4)'
+    """
+    if digits is None:
+        return " or ".join(
+            f"{one_line(name)} ({low!r} to {up!r})"
+            for name, low, up in zip(categories, lower.tolist(), upper.tolist(), strict=True)
+        )
+    share = upper / upper.max()
+    shown = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
+    return " or ".join(f"{one_line(categories[place])} ({share[place]:.1f})" for place in shown)
+
+
+def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
+    """The sets of a rule that were not left out, input by input."""
     found = []
     for m in np.flatnonzero(np.isfinite(s.upper_sigmas[rule])).tolist():
         word = "" if s.input_range is None else position_word(s.centers[rule, m], *s.input_range[:, m])
@@ -179,7 +222,7 @@ def clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
         )
         width = f"±{upper}" if s.kind == "t1" or s.uncertainty == "h" else f"±{lower} to {upper}"
         height = f", height {number_text(math.exp(s.log_heights[rule, m]), digits)}" if "h" in s.uncertainty else ""
-        found.append(Clause(m, word, f"about {center} ({width}{height})", f"about {center} (±{upper})"))
+        found.append(Clause(m, word, f"about {center} ({width}{height})", f"about {center} (±{upper})", s.feature_names[m]))
     return found
 
 
@@ -197,7 +240,7 @@ def consequent_texts(s: PlainSystem, rule: int, digits: int | None, name: Callab
 def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
     """The first sets of a rule as (name, word, numbers), and the number of those that follow."""
     found = clauses(s, rule, digits)
-    shown = [(shortened(s.feature_names[c.feature]), c.word, c.short) for c in found[:_SETS_SHOWN]]
+    shown = [(shortened(c.name), c.word, c.short) for c in found[:_SETS_SHOWN]]
     if len(found) > _SETS_SHOWN:
         shown.append((f"and {len(found) - _SETS_SHOWN:,} more", "", ""))
     return shown or [("anything", "", "")]

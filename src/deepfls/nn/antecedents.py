@@ -24,6 +24,7 @@ class _Antecedents(ConstrainedModule):
         self.n_rules = check_count("n_rules", n_rules)
         self.tnorm = check_option("tnorm", tnorm, TNORMS)
         self.parameterization = check_option("parameterization", parameterization, PARAMETERIZATIONS)
+        self.missing = False
         self.raw_centers = nn.Parameter(torch.empty(n_rules, n_features, **factory))
 
     @property
@@ -88,7 +89,7 @@ class T1Antecedents(_Antecedents):
         _assign(self.raw_sigmas, positive(self.parameterization).raw(value))
 
     def forward(self, x: Tensor) -> Tensor:
-        return log_firing(x, self.centers, self.sigmas, self.tnorm)
+        return log_firing(x, self.centers, self.sigmas, self.tnorm, missing=self.missing)
 
 
 class IT2Antecedents(_Antecedents):
@@ -195,7 +196,9 @@ class IT2Antecedents(_Antecedents):
     def forward(self, x: Tensor) -> IntervalFiring:
         lower_sigmas, upper_sigmas = self._sigma_pair()
         log_heights = None if self.raw_heights is None else self.log_heights
-        return interval_log_firing(x, self.centers, lower_sigmas, upper_sigmas, log_heights, self.tnorm)
+        return interval_log_firing(
+            x, self.centers, lower_sigmas, upper_sigmas, log_heights, self.tnorm, missing=self.missing
+        )
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, uncertainty={self.uncertainty!r}"

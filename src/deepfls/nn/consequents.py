@@ -23,7 +23,8 @@ class TSKConsequents(ConstrainedModule):
 
     Shape
     -----
-    Input (batch, features); output (batch, rules, outputs).
+    Input (batch, features) and, where NaN in it is an input that is not known, what the rules take in its place, (rules,
+    features); output (batch, rules, outputs).
     """
 
     raw_slopes: nn.Parameter | None
@@ -74,8 +75,8 @@ class TSKConsequents(ConstrainedModule):
         with torch.no_grad():
             self.raw_slopes.copy_(value)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return rule_outputs(x, self.raw_intercepts, self.raw_slopes)
+    def forward(self, x: Tensor, fills: Tensor | None = None) -> Tensor:
+        return rule_outputs(x, self.raw_intercepts, self.raw_slopes, fills)
 
     def extra_repr(self) -> str:
         return f"n_features={self.n_features}, n_outputs={self.n_outputs}, n_rules={self.n_rules}, order={self.order}"

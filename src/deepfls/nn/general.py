@@ -111,7 +111,11 @@ class GT2Antecedents(T1Antecedents):
         log_values, spreads = self(x), self.upper_spreads
         # One spread for all: the rise is a share of the log-firing. Else it is the log-firing of sets of width σ / √b.
         wider = None if self.shared_spread else self.sigmas * spreads.rsqrt()
-        rise = -spreads * log_values if wider is None else -log_firing(x, self.centers, wider, self.tnorm)
+        rise = (
+            -spreads * log_values
+            if wider is None
+            else -log_firing(x, self.centers, wider, self.tnorm, missing=self.missing)
+        )
         log_heights = UnitInterval().log(self.raw_heights).expand(self.n_rules, self.n_features)
         return log_values, rise, -log_heights.sum(dim=1) * share_of(self.tnorm, self.n_features)
 
@@ -219,7 +223,7 @@ class GT2FLS(T1FLS):
         """
         levels = self.alphas if alphas is None else check_alphas(alphas, self.centers)
         firing = self.antecedents.plane_firing(self._checked(x))
-        return plane_ends(*firing, self.consequents(x), levels, self.algorithm)
+        return plane_ends(*firing, self._rule_outputs(x), levels, self.algorithm)
 
     def ends_at(self, x: Tensor, alphas: Tensor) -> TypeReducedSet:
         """Type-reduced set of one plane for every sample, its levels (batch,) within (0, 1].
@@ -231,7 +235,7 @@ class GT2FLS(T1FLS):
         """
         firing = self.antecedents.plane_firing(self._checked(x))
         lower, upper = plane_log_firing(*firing, plane_width(alphas).unsqueeze(1))
-        return type_reduced_set(lower, upper, self.consequents(x), self.algorithm)
+        return type_reduced_set(lower, upper, self._rule_outputs(x), self.algorithm)
 
     def reduce(self, x: Tensor) -> ReducedOutput:
         """The type-reduced set of the widest plane, α = 0.01, and the crisp output.
@@ -271,6 +275,7 @@ class GT2FLS(T1FLS):
                 system.set_sigmas(self.sigmas, self.sigmas * widening)
                 log_heights = UnitInterval().log(self.antecedents.raw_heights) * t
                 system.heights = log_heights.clamp(min=MIN_LOGIT).exp().expand_as(self.centers)
+            system.missing = self.missing
             system.centers, system.intercepts, system.slopes = self.centers, self.intercepts, self.slopes
         return system.requires_grad_(self.centers.requires_grad)
 

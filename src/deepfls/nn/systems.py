@@ -34,7 +34,7 @@ def _middle(y_left: Tensor, y_right: Tensor) -> ReducedOutput:
 def _forwarded(part: str, name: str, doc: str) -> Any:
     """A property of a system that reads and writes the property ``name`` of its ``part``."""
 
-    def read(self: nn.Module) -> Tensor:
+    def read(self: nn.Module) -> Any:
         return getattr(getattr(self, part), name)
 
     def write(self: nn.Module, value: Any) -> None:
@@ -52,6 +52,15 @@ class _FLS(ConstrainedModule):
     centers = _forwarded("antecedents", "centers", "Centers of the sets, (rules, features).")
     slopes = _forwarded("consequents", "slopes", "Slopes of the consequents, (rules, outputs, features).")
     intercepts = _forwarded("consequents", "intercepts", "Intercepts of the consequents, (rules, outputs).")
+
+    missing = _forwarded(
+        "antecedents",
+        "missing",
+        """Whether NaN in x is an input that is not known; False by default, where NaN gives NaN.
+
+        An unknown input has grade 1 in every rule, and the consequent of a rule takes the center of its set instead.
+        """,
+    )
 
     @property
     def n_features(self) -> int:
@@ -81,10 +90,13 @@ class _FLS(ConstrainedModule):
     def _checked(self, x: Tensor) -> Tensor:
         return check_batch(x, self.n_features, self.antecedents.raw_centers)
 
+    def _rule_outputs(self, x: Tensor) -> Tensor:
+        return self.consequents(x, self.centers) if self.missing else self.consequents(x)
+
     def form(self) -> SystemForm | None:
         """This system as the compiled kernels take it; None if it is a subclass, hooked, or has modified parts."""
         parts = (self, self.antecedents, self.consequents)
-        if type(self) not in _N_PARAMETERS or any(map(_is_hooked, parts)):
+        if type(self) not in _N_PARAMETERS or any(map(_is_hooked, parts)) or self.missing:
             return None
         for part in parts:
             # Fewer registered names if a parameter was replaced by a buffer or an attribute.
@@ -169,7 +181,7 @@ class T1FLS(_FLS):
         self.consequents = TSKConsequents(n_features, n_outputs, n_rules, order=order, device=device, dtype=dtype)
 
     def forward(self, x: Tensor) -> Tensor:
-        return weighted_average(self.antecedents(self._checked(x)), self.consequents(x))
+        return weighted_average(self.antecedents(self._checked(x)), self._rule_outputs(x))
 
     def firing(self, x: Tensor) -> Tensor:
         """Firing relative to the strongest rule of each sample, (batch, rules)."""
@@ -286,7 +298,7 @@ class IT2FLS(_FLS):
         if self.type_reduction == "km":
             return self.reduce(x).y
         log_lower, log_upper = self.antecedents(self._checked(x))
-        return self._crisp(log_lower, log_upper, self.consequents(x))
+        return self._crisp(log_lower, log_upper, self._rule_outputs(x))
 
     def _crisp(self, log_lower: Tensor, log_upper: Tensor, consequents: Tensor) -> Tensor:
         return type_reduce(log_lower, log_upper, consequents, self.type_reduction, mix=self.mix, algorithm=self.algorithm)
@@ -303,7 +315,7 @@ class IT2FLS(_FLS):
             Named tuple (y_left, y_right, y), each (batch, outputs).
         """
         log_lower, log_upper = self.antecedents(self._checked(x))
-        consequents = self.consequents(x)
+        consequents = self._rule_outputs(x)
         y_left, y_right = type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
         if self.type_reduction == "km":
             return _middle(y_left, y_right)

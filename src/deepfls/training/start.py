@@ -13,6 +13,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
+from deepfls._checks.samples import known_mean
 from deepfls._checks.tensors import check_magnitude_values
 from deepfls._checks.values import check_number, check_option
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
@@ -73,9 +74,11 @@ def initialize_system(
     check_option("consequents", consequents, CONSEQUENTS)
     check_number("width", width, above=0.0)
     check_number("ridge", ridge, above=0.0)
-    check_magnitude_values("x", x)
+    check_magnitude_values("x", x.nan_to_num(nan=0.0) if system.missing else x)
     check_magnitude_values("y", y)
     rows = x.detach().cpu().double().numpy()
+    if system.missing:
+        rows = filled(rows)
     system.centers = torch.from_numpy(start_centers(rows, system.n_rules, centers, random_state))
     sigmas = torch.from_numpy(start_sigmas(rows, width)).expand(system.n_rules, -1)
     seed = torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))
@@ -96,6 +99,12 @@ def initialize_system(
     else:
         weight = None if sample_weight is None else sample_weight[part]
         solve_consequents(system, x[part], y[part], ridge=ridge, sample_weight=weight, total=total)
+
+
+def filled(rows: Array) -> Array:
+    """Rows with the mean of each input in place of its unknown values, NaN, and 0 for an input of which none is known."""
+    unknown = np.isnan(rows)
+    return np.where(unknown, known_mean(rows), rows)
 
 
 def start_sigmas(rows: Array, width: float) -> Array:
@@ -225,7 +234,7 @@ def solve_consequents(
     """
     n_rules, n_outputs, n_features = system.n_rules, system.n_outputs, system.n_features
     linear = system.order == 1
-    inputs, targets = _array(x), _array(y)
+    inputs, targets = filled(_array(x)) if system.missing else _array(x), _array(y)
     weight = None if sample_weight is None else _array(sample_weight)
     ones = np.ones((len(inputs), 1))
     basis = np.concatenate([inputs, ones], axis=1) if linear else ones
@@ -240,14 +249,21 @@ def solve_consequents(
     local = basis if n_rules * basis.shape[1] <= _MAX_UNKNOWNS else ones
     if n_rules * local.shape[1] <= _MAX_UNKNOWNS and n_rules > 1:
         residual = targets - basis @ common
+        unknown = np.isnan(_array(x)) if system.missing and linear else None
         moments = _NormalEquations(n_rules * local.shape[1], n_outputs)
         n_chunk = max(1, _CHUNK_ELEMENTS // (n_rules * local.shape[1]))
         for first in range(0, len(inputs), n_chunk):
             part = slice(first, first + n_chunk)
-            design = (_normalised_firing(system, x[part])[:, :, None] * local[part, None]).reshape(
-                -1, n_rules * local.shape[1]
-            )
-            moments.add(design, residual[part], None if weight is None else weight[part])
+            firing = _normalised_firing(system, x[part])[:, :, None]
+            rule_inputs, left = local[part, None], residual[part]
+            if unknown is not None:
+                # Every rule takes the center of its own set in place of an unknown input.
+                own = np.where(unknown[part, None], _array(system.centers), inputs[part, None])
+                own = np.concatenate([own, np.ones((*own.shape[:2], 1))], axis=2)
+                left = targets[part] - (firing * own).sum(axis=1) @ common
+                rule_inputs = own if local is basis else rule_inputs
+            design = (firing * rule_inputs).reshape(-1, n_rules * local.shape[1])
+            moments.add(design, left, None if weight is None else weight[part])
         found = moments.summed(total).solve(ridge).reshape(n_rules, local.shape[1], n_outputs)
         weights[:, -local.shape[1] :] += found
     system.intercepts = torch.from_numpy(weights[:, -1])

@@ -55,6 +55,9 @@ class Preparation(NamedTuple):
         if self.classes is not None:
             places = np.searchsorted(self.classes, part.y)[None].astype(columns.dtype)
             columns = np.concatenate([columns[:n_features], places, columns[n_features:]])
+        if self.x_scaling.low is not None or self.y_scaling.low is not None:
+            x, y, weight = np.split(columns, [n_features, n_features + len(self.y_scaling.shift)])
+            columns = np.concatenate([self.x_scaling.clipped(x.T).T, self.y_scaling.clipped(y.T).T, weight])
         ends = [] if self.mean_weight is None else [self.mean_weight]
         shift = np.concatenate([self.x_scaling.shift, self.y_scaling.shift, np.zeros(len(ends))])
         scale = np.concatenate([self.x_scaling.scale, self.y_scaling.scale, ends])

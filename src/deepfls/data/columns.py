@@ -1,0 +1,344 @@
+"""The columns of a table and how they become the inputs of a system: numbers, categories, dates, columns left out.
+
+A description is learned from the training table (:mod:`deepfls.data.learning`), stored in the model file, and applied to
+every table that follows: frames, arrays, CSV files and streams. A missing value is NaN in all inputs of its column.
+
+- A number is one input.
+- A category is one input per category, 1 in its own and 0 in the others; two categories share one input, 0 and 1.
+- A date is its number of days since 1970, with sine and cosine of the time of the day, and of the year, where the training
+  table spans them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepfls._checks.samples import Array
+from deepfls._checks.values import did_you_mean
+from deepfls.data.written import is_missing_text, number_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+OTHER = "other"
+ROLES = ("number", "category", "date", "left out")
+# Inputs of a date, and the words of their names.
+DATE_PARTS = {
+    "days": "days since 1970",
+    "hours": "hours",
+    "day_sin": "sine of the day",
+    "day_cos": "cosine of the day",
+    "year_sin": "sine of the year",
+    "year_cos": "cosine of the year",
+}
+_DAY, _YEAR = 86_400.0, 365.2425
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    role: str = "number"
+    categories: tuple[str, ...] = ()  # of a category, in the order of their inputs
+    pooled: tuple[str, ...] = ()  # rare categories that are read as the last one, "other"
+    decimal: str = "."  # of numbers that are written as text
+    date_format: str = ""  # of dates that are written as text
+    date_parts: tuple[str, ...] = ()  # keys of DATE_PARTS
+    reason: str = ""  # why a column is left out
+    missing_values: tuple[str, ...] | None = None  # texts that mean a missing value; None: the usual ones
+
+    @property
+    def width(self) -> int:
+        """Number of inputs."""
+        if self.role == "category":
+            return len(self.categories) if len(self.categories) != 2 else 1
+        return {"number": 1, "date": len(self.date_parts), "left out": 0}[self.role]
+
+    @property
+    def input_names(self) -> list[str]:
+        if self.role == "category":
+            return [f"{self.name}={value}" for value in self.categories[-self.width :]]
+        if self.role == "date":
+            return [f"{self.name} ({DATE_PARTS[part]})" for part in self.date_parts]
+        return [self.name] if self.role == "number" else []
+
+    @property
+    def codes(self) -> Array:
+        """The inputs of every category, (categories, width)."""
+        n = len(self.categories)
+        return np.array([[0.0], [1.0]]) if n == 2 else np.eye(n)
+
+    def encoded(self, values: Any, unknown: dict[str, list[str]]) -> Array:
+        """The inputs (rows, width) for values: float64 numbers, or an arrow array; NaN where there is no value.
+
+        Texts that the column does not know are added to ``unknown`` and count as missing.
+        """
+        if self.role == "number":
+            return self._numbers(values, unknown)[:, None]
+        if self.role == "date":
+            return date_inputs(date_seconds(values, self.date_format), self.date_parts)
+        places = category_places(
+            values, self.categories, self.pooled, self.missing_values, unknown.setdefault(self.name, [])
+        )
+        table = np.concatenate([self.codes, np.full((1, self.width), np.nan)])
+        return table[places]
+
+    def _numbers(self, values: Any, unknown: dict[str, list[str]]) -> Array:
+        if isinstance(values, np.ndarray):
+            return without_sentinels(values, self.missing_values)
+        distinct, places = distinct_texts(values, self.missing_values)
+        numbers = np.array([np.nan if text is None else _number_or_nan(text, self.decimal) for text in distinct] + [np.nan])
+        wrong = [text for text in distinct if text is not None and np.isnan(_number_or_nan(text, self.decimal))]
+        unknown.setdefault(self.name, []).extend(wrong)
+        return numbers[places]
+
+
+def _number_or_nan(text: str, decimal: str) -> float:
+    value = number_of(text, decimal)
+    return np.nan if value is None else value
+
+
+def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Array:
+    """Numbers with NaN in place of those that the user named as missing, such as -999."""
+    for text in missing_values or ():
+        word = str(text).strip().casefold()
+        number = float(word) if word in ("inf", "-inf") else number_of(word)
+        if number is not None:
+            values = np.where(values == number, np.nan, values)
+    return values
+
+
+def distinct_texts(
+    values: pa.Array, missing_values: Sequence[str] | None, *, strip: bool = True
+) -> tuple[list[str], Array]:
+    """Distinct texts of an arrow array, and the place of every row among them: -1 where there is no value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if not pa.types.is_dictionary(values.type):
+        if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.round(values))).as_py() is not False:
+            values = values.cast(pa.int64(), safe=False)  # 1.0 and 1 are the same category
+        values = values.cast(pa.string()).dictionary_encode()
+    texts = [str(text) if text is not None else "" for text in values.dictionary.to_pylist()]
+    kept = [text.strip() for text in texts] if strip else texts
+    distinct = list(dict.fromkeys(text for text in kept if not is_missing_text(text, missing_values)))
+    place = {text: number for number, text in enumerate(distinct)}
+    mapped = np.array([place.get(text, -1) for text in kept] + [-1], dtype=np.int64)
+    indices = values.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
+    return distinct, mapped[indices]
+
+
+def category_places(
+    values: Any,
+    categories: Sequence[str],
+    pooled: Sequence[str],
+    missing_values: Sequence[str] | None,
+    unknown: list[str],
+) -> Array:
+    """Places (rows,) in ``categories``; -1 where there is no value or an unknown one, which is added to ``unknown``."""
+    import pyarrow as pa
+
+    if isinstance(values, np.ndarray):
+        values = pa.array(without_sentinels(values, missing_values), from_pandas=True)
+    distinct, rows = distinct_texts(values, missing_values)
+    known = {text: place for place, text in enumerate(categories)}
+    known |= dict.fromkeys(pooled, len(categories) - 1)
+    unknown += [text for text in distinct if text not in known]
+    return np.array([known.get(text, -1) for text in distinct] + [-1], dtype=np.int64)[rows]
+
+
+def number_array(values: Any) -> Array:
+    """An arrow array of numbers as float64, with NaN for nulls."""
+    import pyarrow as pa
+
+    # safe=False: integers above 2^53 are rounded, as in any float64 table.
+    values = values.cast(pa.float64(), safe=False)
+    found = values.to_numpy() if isinstance(values, pa.ChunkedArray) else values.to_numpy(zero_copy_only=False)
+    return np.asarray(found, dtype=np.float64)
+
+
+def date_seconds(values: Any, date_format: str) -> Array:
+    """Seconds since 1970 of dates, or of midnight for times of the day; NaN where there is none."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(values, np.ndarray):
+        return values * _DAY  # days since 1970 as numbers
+    types, kind = pa.types, values.type
+    if types.is_dictionary(kind):
+        values, kind = values.cast(kind.value_type), kind.value_type
+    if types.is_string(kind) or types.is_large_string(kind):
+        values = pc.strptime(
+            pc.utf8_trim_whitespace(values), format=date_format or "%Y-%m-%d", unit="s", error_is_null=True
+        )
+        kind = values.type
+    if not types.is_temporal(kind):
+        return np.full(len(values), np.nan)
+    if types.is_date(kind):
+        values = values.cast(pa.timestamp("s"))
+    elif types.is_timestamp(kind):
+        values = values.cast(pa.timestamp("us"), safe=False)
+    unit = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[values.type.unit]
+    if types.is_time32(values.type):
+        values = values.cast(pa.int32())
+    return number_array(values.cast(pa.int64())) * unit
+
+
+def date_inputs(seconds: Array, parts: Sequence[str]) -> Array:
+    """The inputs of dates, (rows, parts)."""
+    day, year = (2.0 * np.pi * seconds / length for length in (_DAY, _DAY * _YEAR))
+    made = {
+        "days": lambda: seconds / _DAY,
+        "hours": lambda: seconds / 3600.0,
+        "day_sin": lambda: np.sin(day),
+        "day_cos": lambda: np.cos(day),
+        "year_sin": lambda: np.sin(year),
+        "year_cos": lambda: np.cos(year),
+    }
+    return np.stack([made[part]() for part in parts], axis=1)
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """A table as it came: float64 numbers with NaN, or arrow arrays of anything else, column by column."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Columns:
+    """All columns of a table, in order."""
+
+    columns: tuple[Column, ...]
+    named: bool = True  # False for arrays, whose columns are called x0, x1 and so on
+
+    @classmethod
+    def numbers(cls, n_columns: int, names: Sequence[str] | None = None) -> Columns:
+        """A table of numbers, as many as it has columns."""
+        if names is None:
+            return cls(tuple(Column(f"x{place}") for place in range(n_columns)), named=False)
+        return cls(tuple(Column(str(name)) for name in names))
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @property
+    def input_names(self) -> list[str]:
+        """Names of the inputs of the system."""
+        return [name for column in self.columns for name in column.input_names]
+
+    @property
+    def width(self) -> int:
+        """Number of inputs of the system."""
+        return sum(column.width for column in self.columns)
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """First and end of the inputs of every column."""
+        ends = np.cumsum([column.width for column in self.columns]).tolist()
+        return list(zip([0, *ends[:-1]], ends, strict=True))
+
+    @property
+    def groups(self) -> list[tuple[Column, int, int]]:
+        """The categories, with first and end of their inputs."""
+        return [(c, *span) for c, span in zip(self.columns, self.spans, strict=True) if c.role == "category"]
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns of a CSV to read as text even where a table happens to hold numbers alone, such as "01"."""
+        words = [column for column in self.columns if column.role == "category"]
+        known = ("true", "false")
+        return [c.name for c in words if any(number_of(t) is None and t not in known for t in c.categories)]
+
+    @property
+    def are_numbers(self) -> bool:
+        """Whether every column is a number and an input."""
+        return all(column.role == "number" for column in self.columns)
+
+    @property
+    def kept_numbers(self) -> Array | None:
+        """Places of the inputs among the columns where all inputs are numbers, else None."""
+        if any(column.role not in ("number", "left out") or column.missing_values for column in self.columns):
+            return None
+        return np.array([place for place, column in enumerate(self.columns) if column.role == "number"])
+
+    def places(self, column: str | int) -> tuple[int, ...]:
+        """Places of the inputs of a column, which is given by its name or its place."""
+        number = self.names.index(column) if isinstance(column, str) else int(column)
+        return tuple(range(*self.spans[number]))
+
+    def summed(self, values: Array) -> Array:
+        """Sums over the inputs of every column, (columns,), of values (inputs,)."""
+        return np.array([values[first:end].sum() for first, end in self.spans])
+
+    def encoded(self, table: RawTable, *, tell: bool = True) -> Array:
+        """The inputs (rows, width) for a table of these columns; ``tell`` warns of values that are not known."""
+        unknown: dict[str, list[str]] = {}
+        parts = [
+            column.encoded(values, unknown)
+            for column, values in zip(self.columns, table.values, strict=True)
+            if column.role != "left out"
+        ]
+        for name, texts in unknown.items():
+            if texts and tell:
+                shown = ", ".join(map(repr, texts[:3])) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
+                warnings.warn(
+                    f"Column {name!r} has values that the model does not know, which count as missing: {shown}.",
+                    stacklevel=4,
+                )
+        return np.concatenate(parts, axis=1) if parts else np.zeros((table.n_rows, 0))
+
+    def as_list(self) -> list[dict[str, Any]]:
+        """The columns for JSON, without what has its default."""
+        default = Column("")
+        return [
+            {
+                key: list(value) if isinstance(value, tuple) else value
+                for key, value in dataclasses.asdict(column).items()
+                if key == "name" or value != getattr(default, key)
+            }
+            for column in self.columns
+        ]
+
+    @classmethod
+    def from_list(cls, content: Any, *, named: bool) -> Columns:
+        """The columns of :meth:`as_list`; ValueError or TypeError where the content does not make sense."""
+        columns = []
+        for entry in content:
+            given = {key: tuple(map(str, value)) if isinstance(value, list) else value for key, value in entry.items()}
+            column = Column(**given)  # type: ignore[arg-type]  # checked below
+            if column.role not in ROLES or not all(part in DATE_PARTS for part in column.date_parts):
+                raise ValueError(f"a column of the role {column.role!r}")
+            if column.role == "category" and not column.categories:
+                raise ValueError("a category without categories")
+            columns.append(column)
+        return cls(tuple(columns), named)
+
+
+def check_place(name: str, column: Any, columns: Columns) -> int:
+    """The place of a column that a setting gives by its name or its place."""
+    if isinstance(column, str):
+        if column not in columns.names or not columns.named:
+            have = "a place, because X has no column names"
+            if columns.named:
+                have = f"one of {', '.join(map(repr, columns.names[:20]))}"
+            hint = did_you_mean(column, columns.names) if columns.named else ""
+            raise ValueError(f"{name} must be a column of X, {have}, got {column!r}.{hint}")
+        return columns.names.index(column)
+    if isinstance(column, bool) or not isinstance(column, int | np.integer):
+        raise TypeError(f"{name} must be the name or the place of a column of X, or a list of them, got {column!r}.")
+    if not 0 <= column < len(columns.columns):
+        raise ValueError(f"{name} must be a place from 0 to {len(columns.columns) - 1}, got {int(column)}.")
+    return int(column)

@@ -1,0 +1,262 @@
+"""What the columns of a training table are: roles, categories, formats, and the sentences that say what was decided."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deepfls._checks.samples import Array
+from deepfls._checks.values import check_count, check_option
+from deepfls.data.columns import (
+    OTHER,
+    Column,
+    Columns,
+    RawTable,
+    check_place,
+    date_seconds,
+    distinct_texts,
+    without_sentinels,
+)
+from deepfls.data.written import DECIMALS, NumberStyle, date_format, number_style
+
+# Categories that a column keeps at most; the others are pooled.
+MAX_CATEGORIES = 200
+# Texts are identifiers if so many are distinct, among at least so many.
+_DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
+_DAY, _YEAR = 86_400.0, 365.0 * 86_400.0
+
+
+@dataclass(frozen=True)
+class ColumnSettings:
+    """The settings of the estimators that decide what columns are."""
+
+    categorical: Any = None  # names or places of columns of numbers that are categories
+    min_category_rows: int = 5
+    missing_values: Sequence[str] | None = None
+    decimal: str = "auto"
+
+    def __post_init__(self) -> None:
+        check_count("min_category_rows", self.min_category_rows)
+        check_option("decimal", self.decimal, ("auto", *DECIMALS))
+        if isinstance(self.missing_values, str):
+            raise TypeError(f"missing_values must be a list of texts, got {self.missing_values!r}.")
+
+
+class _Notes:
+    """Sentences about columns, one for each kind of fact."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, list[str]] = {}
+
+    def add(self, name: str, fact: str) -> None:
+        """Note a fact about a column: the words behind its name."""
+        self._columns.setdefault(fact, []).append(name)
+
+    def tell(self) -> None:
+        from deepfls.data.tables import listed  # here: pyarrow is slow to import, and a table of numbers does without
+
+        for fact, names in self._columns.items():
+            word, rest = fact.split(" ", 1)
+            if len(names) > 1:
+                word = {"is": "are", "has": "have"}.get(word, word.removesuffix("s"))
+                rest = rest.replace(" and is left out", " and are left out").replace(" its ", " their ")
+            warnings.warn(f"Column{'s' * (len(names) > 1)} {listed(names)} {word} {rest}.", stacklevel=5)
+
+    def left_out(self, column: Column, reason: str) -> Column:
+        self.add(column.name, f"{reason} and is left out")
+        return dataclasses.replace(column, role="left out", reason=reason)
+
+
+_IDENTIFIER = "has a different text in nearly every row, as identifiers have,"
+_CONSTANT = "has the same value in every row"
+_EMPTY = "has no values"
+
+
+def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, complete: bool = True) -> Columns:
+    """The description of the columns of a training table; what a user would not expect is told in warnings.
+
+    Where the table is not ``complete``, constant and repeated columns stay, because other rows may differ.
+    """
+    notes = _Notes()
+    missing_values = None if settings.missing_values is None else tuple(map(str, settings.missing_values))
+    plain = Columns(tuple(Column(name, missing_values=missing_values) for name in table.names), named)
+    chosen = settings.categorical
+    chosen = [] if chosen is None else chosen if isinstance(chosen, (list, tuple, np.ndarray)) else [chosen]
+    categorical = {check_place("categorical", column, plain) for column in chosen}
+    texts = {
+        place: distinct_texts(values, missing_values)
+        for place, values in enumerate(table.values)
+        if _kind(values) in ("text", "category", "boolean")
+    }
+    styles = _number_styles(table, texts, categorical, settings)
+    columns = []
+    for place, (column, values) in enumerate(zip(plain.columns, table.values, strict=True)):
+        if place in categorical or (place in texts and place not in styles):
+            found = _text_column(column, values, texts.get(place), settings, notes, named=place in categorical)
+        elif place in styles:
+            found = _written_numbers(column, styles[place], notes)
+        elif isinstance(values, np.ndarray):
+            found = column
+        else:
+            found = _other_column(column, values, notes)
+        columns.append(found)
+    described = Columns(tuple(columns), named)
+    if complete:
+        described = _without_useless(described, table, notes)
+    notes.tell()
+    return described
+
+
+def _number_styles(
+    table: RawTable, texts: dict[int, tuple[list[str], Array]], categorical: set[int], settings: ColumnSettings
+) -> dict[int, NumberStyle]:
+    """How the text columns that hold numbers write them. Where a column leaves it open, the others of the table decide."""
+    styles: dict[int, NumberStyle] = {}
+    for place, (distinct, _) in texts.items():
+        if _kind(table.values[place]) == "text" and place not in categorical:
+            style = number_style(distinct, settings.decimal, settings.missing_values)
+            if style is not None:
+                styles[place] = style
+    sure = [style.decimal for style in styles.values() if style.sure and style.marks]
+    commas = sure.count(",") > sure.count(".")
+    return {place: style if style.sure or not commas else _with_commas(style) for place, style in styles.items()}
+
+
+def _with_commas(style: NumberStyle) -> NumberStyle:
+    return style._replace(decimal=",", sure=True, marks=("decimal commas",))
+
+
+def _written_numbers(column: Column, style: NumberStyle, notes: _Notes) -> Column:
+    if style.marks:
+        marks = " and ".join(style.marks)
+        open_question = "" if style.sure else "; --decimal , reads decimal commas"
+        notes.add(column.name, f"is read as numbers with {marks}{open_question}")
+    if style.wrong:
+        from deepfls.data.tables import listed
+
+        words = f"{listed(style.wrong)} among its numbers, which counts as missing"
+        notes.add(column.name, f"has {words}")
+    return dataclasses.replace(column, decimal=style.decimal)
+
+
+def _text_column(
+    column: Column,
+    values: Any,
+    texts: tuple[list[str], Array] | None,
+    settings: ColumnSettings,
+    notes: _Notes,
+    *,
+    named: bool,
+) -> Column:
+    """A column of text, of booleans, or of numbers that the user calls categories."""
+    if texts is None:
+        import pyarrow as pa
+
+        numbers = isinstance(values, np.ndarray)
+        arrow = pa.array(without_sentinels(values, column.missing_values), from_pandas=True) if numbers else values
+        texts = distinct_texts(arrow, column.missing_values)
+    distinct, places = texts
+    known = places[places >= 0]
+    if not distinct:
+        return notes.left_out(column, _EMPTY)
+    if not named and _kind(values) == "text":
+        date = date_format(distinct)
+        if date is not None:
+            if not date[1]:
+                notes.add(column.name, f"is read as dates of the form {date[0]}")
+            return _date_column(dataclasses.replace(column, date_format=date[0]), values, notes)
+        if len(known) >= _DISTINCT_ROWS and len(distinct) >= _DISTINCT_SHARE * len(known):
+            return notes.left_out(column, _IDENTIFIER)
+    counts = np.bincount(known, minlength=len(distinct))
+    categories, pooled = _pooled(distinct, counts, settings.min_category_rows)
+    if len(distinct) > MAX_CATEGORIES:
+        notes.add(
+            column.name,
+            f"has {len(distinct):,} categories, of which {len(categories) - 1:,} stay and the others count as {OTHER!r}",
+        )
+    return dataclasses.replace(column, role="category", categories=categories, pooled=pooled)
+
+
+def _pooled(distinct: Sequence[str], counts: Array, least: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Categories that stay, sorted, and the rare ones, which become the last category together."""
+    order = sorted(range(len(distinct)), key=lambda place: (-counts[place], distinct[place]))
+    kept = [place for place in order if counts[place] >= least] or order
+    kept = kept[: MAX_CATEGORIES - 1] if len(distinct) > MAX_CATEGORIES else kept
+    rare = [place for place in order if place not in set(kept)]
+    if len(rare) == 1 and len(distinct) <= MAX_CATEGORIES:  # alone in its pool, it keeps its name
+        kept, rare = order, []
+    names = sorted(distinct[place] for place in kept if distinct[place] != OTHER or not rare)
+    if not rare:
+        return tuple(names), ()
+    return (*names, OTHER), tuple(sorted({distinct[place] for place in rare} | ({OTHER} & set(distinct))))
+
+
+def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
+    """A column of dates: days, and sine and cosine of the day and of the year where the dates span one."""
+    seconds = date_seconds(values, column.date_format)
+    known = seconds[~np.isnan(seconds)]
+    if len(known) == 0:
+        return notes.left_out(column, _EMPTY)
+    span, within = np.ptp(known), known % _DAY
+    is_time = str(values.type).startswith(("time32", "time64"))
+    parts = ["hours" if is_time else "days"]
+    if np.ptp(within) > 0 and (is_time or span >= _DAY):
+        parts += ["day_sin", "day_cos"]
+    if span >= _YEAR:
+        parts += ["year_sin", "year_cos"]
+    return dataclasses.replace(column, role="date", date_parts=tuple(parts))
+
+
+def _kind(values: Any) -> str:
+    """What a column holds: a key of :data:`deepfls.data.tables.KINDS`."""
+    if isinstance(values, np.ndarray):
+        return "number"
+    from deepfls.data.tables import kind_of
+
+    return kind_of(values.type)
+
+
+def _other_column(column: Column, values: Any, notes: _Notes) -> Column:
+    """A column of arrow that holds neither numbers nor text."""
+    from deepfls.data.tables import KINDS
+
+    kind = _kind(values)
+    if kind == "date":
+        return _date_column(column, values, notes)
+    if kind == "empty":
+        return notes.left_out(column, _EMPTY)
+    return notes.left_out(column, f"holds {KINDS[kind]}")
+
+
+def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Columns:
+    """The description without constant columns and without columns that repeat another; one column stays at least."""
+    if table.n_rows < 2:
+        return columns
+    found = list(columns.columns)
+    seen: dict[bytes, list[tuple[str, Array]]] = {}  # by the bytes of a few rows
+    for place, (column, values) in enumerate(zip(columns.columns, table.values, strict=True)):
+        if column.role == "category" and len(column.categories) == 1:
+            has_gaps = bool((column.encoded(values, {}) != column.codes[0]).any())
+            if not has_gaps:
+                found[place] = notes.left_out(column, _CONSTANT)
+        elif column.role == "number":
+            numbers = column.encoded(values, {})[:, 0]
+            some = np.ascontiguousarray(numbers[:64])
+            if (some == some[0]).all() and (numbers == numbers[0]).all():
+                found[place] = notes.left_out(column, _CONSTANT)
+            elif np.isnan(some).all() and np.isnan(numbers).all():
+                found[place] = notes.left_out(column, _EMPTY)
+            else:
+                alike = seen.setdefault(some.tobytes(), [])
+                first = next((name for name, other in alike if np.array_equal(numbers, other, equal_nan=True)), None)
+                if first is not None:
+                    found[place] = notes.left_out(column, f"repeats column {first!r}")
+                alike.append((column.name, numbers))
+    if all(column.role == "left out" for column in found):
+        return columns  # nothing varies: the model is a constant, and the constant columns stay
+    return Columns(tuple(found), columns.named)
