@@ -101,6 +101,31 @@ def test_step_equals_the_plain_formulas_for_every_system_and_loss(form: dict[str
         assert_same_step(system, POINT_LOSSES[name], table)
 
 
+@pytest.mark.parametrize("form", [form for form in FORMS if form.get("uncertainty") != "h"], ids=name_of)
+def test_step_equals_the_plain_formulas_with_unknown_inputs(form: dict[str, Any]) -> None:
+    for n_outputs, name in ((1, "l2"), (3, "huber"), (3, "cross-entropy"), (1, "set")):
+        if name == "set" and form.get("kind") == "t1":
+            continue
+        system = new_system(n_outputs=n_outputs, **form)
+        system.missing = True
+        table = table_for(system, 9, classes=name == "cross-entropy")
+        table[np.random.default_rng(2).random(table.shape) < 0.3 * (np.arange(table.shape[1]) < 3)] = np.nan
+        table[0, :3] = np.nan  # nothing is known
+        assert_same_step(system, POINT_LOSSES[name], table)
+
+
+def test_outputs_equal_the_plain_formulas_with_unknown_inputs() -> None:
+    for kind in ("t1", "it2"):
+        system = new_system(kind, n_outputs=2)
+        system.missing = True
+        x = np.where(np.random.default_rng(0).random((300, 3)) < 0.3, np.nan, 0.5)
+        outputs = compiled_outputs(system)
+        assert outputs is not None
+        with kernels_off(), torch.no_grad():
+            expected = system(torch.from_numpy(x)).numpy()
+        np.testing.assert_allclose(outputs(x)[:, 2], expected, rtol=1e-9)
+
+
 @pytest.mark.parametrize("n_rows", [1, 2, 127, 128, 129, 300])
 @pytest.mark.parametrize(("n_rules", "n_features"), [(1, 1), (1, 4), (7, 1), (12, 2), (13, 3), (16, 3), (33, 2)])
 def test_step_equals_the_plain_formulas_at_odd_sizes(n_rows: int, n_rules: int, n_features: int) -> None:

@@ -90,9 +90,9 @@ class ScaledSystem:
         All three are equal for Type-1 systems.
         """
         compiled = _compiled(self.system)
-        unknown = np.isnan(x).any(axis=1)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
+        unknown = np.zeros(0, dtype=bool) if self.system.missing else np.isnan(x).any(axis=1)
         if unknown.any():
             values = np.empty((len(x), 3 - first, self.system.n_outputs))
             values[~unknown] = self._values(x[~unknown], first)

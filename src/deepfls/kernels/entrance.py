@@ -47,6 +47,7 @@ class SystemForm:
     share: float
     of_paper: bool
     parameters: Mapping[str, str]
+    missing: bool = False  # whether NaN is an input that is not known
 
 
 class _System(Protocol):
@@ -122,6 +123,7 @@ class _Compiled:
         self._record = np.zeros(1, parameters.FORM)
         fields = {
             **{name: getattr(form, name) for name in ("n_features", "n_rules", "n_outputs", "order", "share", "of_paper")},
+            "missing": form.missing,
             "interval": form.is_interval,
             "reduction": _REDUCTIONS[form.type_reduction],
             "with_spreads": "spreads" in form.parameters,

@@ -4,6 +4,9 @@
 
 The exponent of a rule is Σ_m b (x_m - c_m)² with b = -½ share / σ². With d = c - origin its weights over [z², z, 1],
 z = x - origin, are b, -2 b d and Σ b d², plus share Σ log h for a lower set.
+
+Where inputs may be unknown, u follows z, 1 for an unknown input, whose z is 0: its weights take the terms of that input off
+the constant. In the consequents they are the slope times the center, which a rule takes in place of the input.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from deepfls.kernels.compiling import inner
 # A system and a loss as the kernels take them: one record, because every further argument of a call costs its price.
 FORM = np.dtype(
     [
-        *((name, np.int64) for name in ("n_features", "n_rules", "n_outputs", "order", "interval", "of_paper")),
+        *((name, np.int64) for name in ("n_features", "n_rules", "n_outputs", "order", "interval", "of_paper", "missing")),
         *((name, np.int64) for name in ("with_spreads", "with_heights", "reduction", "loss", "trains_set", "n_targets")),
         # Places of the raw parameters in the flat vector.
         *((name, np.int64) for name in ("centers", "sigmas", "spreads", "heights", "intercepts", "slopes", "mix")),
@@ -123,7 +126,7 @@ def fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights,
 
     ``origin`` (features,) is the mean of the centers, ``log_ratios`` (rules,) are those of lower sets to sets as high as
     the upper ones. ``firing_weights`` are (2 features + 1, stacks * rules), ``output_weights`` (features + 1 or 1,
-    outputs * rules): slopes where there are any, and intercepts.
+    outputs * rules): slopes where there are any, and intercepts. Weights of unknown inputs stand before the last row.
     """
     n_rules, n_features, share = form.n_rules, form.n_features, form.share
     centers, slopes, intercepts = _linear_parts(theta, form)
@@ -143,31 +146,38 @@ def fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights,
                 firing_weights[m, column] = b
                 firing_weights[index(n_features, m), column] = -2.0 * b * d
                 constant += b * d * d
-            firing_weights[2 * n_features, column] = constant
+            for m in range(n_features if form.missing else 0):
+                d, i = centers[p, m] - origin[m], index(p * n_features, m)
+                height = share * heights[0, i] if form.with_heights and stack < sets.shape[0] - 1 else 0.0
+                firing_weights[index(2 * n_features, m), column] = -sets[stack, VALUE, i] * d * d - height
+            firing_weights[firing_weights.shape[0] - 1, column] = constant
     for p in range(n_rules):
         for output in range(form.n_outputs):
             column = output * n_rules + p
             for m in range(slopes.shape[2]):
                 output_weights[m, column] = slopes[p, output, m]
-            output_weights[slopes.shape[2], column] = intercepts[p, output]
+            for m in range(slopes.shape[2] if form.missing else 0):
+                output_weights[index(n_features, m), column] = slopes[p, output, m] * centers[p, m]
+            output_weights[output_weights.shape[0] - 1, column] = intercepts[p, output]
 
 
 @inner
 def fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, to_outputs, gradient):
     """Fill the gradient of the flat vector, 0 but for the mix, from those of the weights."""
     n_rules, n_features, n = form.n_rules, form.n_features, form.n_rules * form.n_features
-    centers, _, _ = _linear_parts(theta, form)
+    centers, slopes, _ = _linear_parts(theta, form)
     to_centers, to_slopes, to_intercepts = _linear_parts(gradient, form)
     to_sigmas, to_spreads = gradient[form.sigmas : form.sigmas + n], gradient[form.spreads : form.spreads + n]
     for stack in range(sets.shape[0]):
         lower = stack < sets.shape[0] - 1
         for p in range(n_rules):
             column = stack * n_rules + p
-            by_constant = np.float64(to_firing[2 * n_features, column])
-            to_log_ratios[p] += by_constant if lower else 0.0
+            by_all = np.float64(to_firing[to_firing.shape[0] - 1, column])
+            to_log_ratios[p] += by_all if lower else 0.0
             for m in range(n_features):
                 i = index(p * n_features, m)
                 d = centers[p, m] - origin[m]
+                by_constant = by_all - to_firing[index(2 * n_features, m), column] if form.missing else by_all
                 by_linear = np.float64(to_firing[index(n_features, m), column])
                 to_b = to_firing[m, column] - 2.0 * d * by_linear + d * d * by_constant
                 to_centers[p, m] += 2.0 * sets[stack, VALUE, i] * (d * by_constant - by_linear)
@@ -177,8 +187,14 @@ def fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, 
     for p in range(n_rules):
         for m in range(n_features if form.with_heights else 0):
             i = index(p * n_features, m)
-            gradient[index(form.heights, i)] = form.share * to_log_ratios[p] * heights[1, i]
+            unknown = np.float64(to_firing[index(2 * n_features, m), p]) if form.missing else 0.0
+            gradient[index(form.heights, i)] = form.share * (to_log_ratios[p] - unknown) * heights[1, i]
         for output in range(form.n_outputs):
+            column = output * n_rules + p
             for m in range(to_slopes.shape[2]):
-                to_slopes[p, output, m] = to_outputs[m, output * n_rules + p]
-            to_intercepts[p, output] = to_outputs[to_slopes.shape[2], output * n_rules + p]
+                to_slopes[p, output, m] = to_outputs[m, column]
+            for m in range(to_slopes.shape[2] if form.missing else 0):
+                by_fill = to_outputs[index(n_features, m), column]
+                to_slopes[p, output, m] += by_fill * centers[p, m]
+                to_centers[p, m] += by_fill * slopes[p, output, m]
+            to_intercepts[p, output] = to_outputs[to_outputs.shape[0] - 1, column]

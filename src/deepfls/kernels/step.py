@@ -99,7 +99,28 @@ def _expand(rows, order, first, n_rows, origin, expanded, extended):
             expanded[i, index(n_features, m)] = z
         for m in range(extended.shape[1] - 1):
             extended[i, m] = rows[place, m]
-        expanded[i, 2 * n_features] = 1.0
+        expanded[i, expanded.shape[1] - 1] = 1.0
+        extended[i, extended.shape[1] - 1] = 1.0
+
+
+@inner
+def _expand_unknown(rows, order, first, n_rows, origin, expanded, extended):
+    """As :func:`_expand`, with u before the last column: 1 where an input is NaN, which counts as 0 elsewhere."""
+    n_features = origin.shape[0]
+    for i in range(n_rows):
+        place = order[first + i] if order.shape[0] else first + i
+        for m in range(n_features):
+            value = rows[place, m]
+            unknown = value != value
+            z = 0.0 if unknown else value - origin[m]
+            expanded[i, m] = z * z
+            expanded[i, index(n_features, m)] = z
+            expanded[i, index(2 * n_features, m)] = 1.0 if unknown else 0.0
+        for m in range(extended.shape[1] // 2):
+            value = rows[place, m]
+            extended[i, m] = 0.0 if value != value else value
+            extended[i, index(n_features, m)] = 1.0 if value != value else 0.0
+        expanded[i, expanded.shape[1] - 1] = 1.0
         extended[i, extended.shape[1] - 1] = 1.0
 
 
@@ -256,8 +277,9 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
     sets = np.empty((2 if form.with_spreads else 1, 3, n_rules * n_features))
     heights, origin = np.empty((2, n_rules * n_features)), np.zeros(n_features)
     log_ratios, to_log_ratios = np.zeros(n_rules), np.zeros(n_rules)
-    firing_weights = np.empty((2 * n_features + 1, sets.shape[0] * n_rules), dtype)
-    output_weights = np.empty((n_features + 1 if form.order else 1, n_outputs * n_rules), dtype)
+    n_unknown = n_features if form.missing else 0
+    firing_weights = np.empty((2 * n_features + n_unknown + 1, sets.shape[0] * n_rules), dtype)
+    output_weights = np.empty((n_features + n_unknown + 1 if form.order else 1, n_outputs * n_rules), dtype)
     to_firing, to_outputs = np.zeros_like(firing_weights), np.zeros_like(output_weights)
     part_firing, part_outputs = np.empty_like(firing_weights), np.empty_like(output_weights)
     fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights, output_weights)
@@ -276,7 +298,10 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
     loss = 0.0
     for start in range(0, n_rows, block):
         n = min(block, n_rows - start)
-        _expand(rows, order, first + start, n, origin, expanded, extended)
+        if form.missing:
+            _expand_unknown(rows, order, first + start, n, origin, expanded, extended)
+        else:
+            _expand(rows, order, first + start, n, origin, expanded, extended)
         np.dot(expanded[:n], firing_weights, logs[:n])
         np.dot(extended[:n], output_weights, outputs[:n])
         _load_firing(logs, form, log_ratios, n, firing)

@@ -96,8 +96,10 @@ class _FLS(ConstrainedModule):
     def form(self) -> SystemForm | None:
         """This system as the compiled kernels take it; None if it is a subclass, hooked, or has modified parts."""
         parts = (self, self.antecedents, self.consequents)
-        if type(self) not in _N_PARAMETERS or any(map(_is_hooked, parts)) or self.missing:
+        if type(self) not in _N_PARAMETERS or any(map(_is_hooked, parts)):
             return None
+        if self.missing and getattr(self, "uncertainty", "") == "h":
+            return None  # the kernels take one product for both sets, which differ where an input is unknown
         for part in parts:
             # Fewer registered names if a parameter was replaced by a buffer or an attribute.
             if len(part._parameters) != _N_PARAMETERS.get(type(part)):
@@ -114,6 +116,7 @@ class _FLS(ConstrainedModule):
             type_reduction=reduction,
             share=share_of(self.tnorm, self.n_features),
             of_paper=self.antecedents.parameterization == "paper",
+            missing=self.missing,
             parameters={n.rpartition("raw_")[2]: n for n, p in self.named_parameters(remove_duplicate=False)},
         )
 
