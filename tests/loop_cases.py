@@ -34,12 +34,10 @@ def new_system(kind: str = "t1", n_outputs: int = 1) -> T1FLS | IT2FLS:
 
 def run(system: T1FLS | IT2FLS, rows: Rows | None = None, *, seed: int = 0, **options: Any) -> TrainResult:
     """Train with small settings, overridden by ``options``."""
-    validation, progress = options.pop("validation", None), options.pop("progress", None)
+    given = {name: options.pop(name, None) for name in ("validation", "progress", "watch")}
     config = TrainConfig(**{"epochs": 4, "batch_size": 8, "learning_rate": 0.02, **options})
     generator = torch.Generator().manual_seed(seed)
-    return train(
-        system, wave() if rows is None else rows, config, generator=generator, validation=validation, progress=progress
-    )
+    return train(system, wave() if rows is None else rows, config, generator=generator, **given)
 
 
 def mean_loss(system: T1FLS | IT2FLS, rows: Rows) -> float:

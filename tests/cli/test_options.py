@@ -142,7 +142,7 @@ def test_help_gives_the_default_of_every_setting(run: Run, monkeypatch: pytest.M
     [
         ("--type-reduction", "km, nt, bmm, sm"),
         ("--tnorm", "auto, htsk, product"),
-        ("--schedule", "onecycle, cosine, constant"),
+        ("--schedule", "auto, averaged, onecycle, cosine, constant"),
         ("--centers", "kmeans, kmeans-per-input, grid"),
         ("--consequents", "ridge, random"),
         ("--scaling", "standard, none"),

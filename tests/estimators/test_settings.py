@@ -43,7 +43,7 @@ def test_docstring_names_every_choice(cls: Any) -> None:
         "type_reduction": tuple(REDUCTIONS),
         "tnorm": TNORMS,
         "loss": cls._losses,
-        "schedule": SCHEDULES,
+        "schedule": ("auto", *SCHEDULES),
         "centers": CENTERS,
         "consequents": CONSEQUENTS,
         "scaling": SCALINGS,

@@ -128,7 +128,7 @@ def test_onecycle_schedule_has_one_peak() -> None:
     assert found[peak:] == sorted(found[peak:], reverse=True)
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine", "onecycle"])
+@pytest.mark.parametrize("schedule", ["constant", "cosine", "onecycle", "averaged"])
 @pytest.mark.parametrize("n_steps", [1, 2, 3, 17])
 def test_rate_is_positive_and_at_most_the_learning_rate_in_short_runs(schedule: str, n_steps: int) -> None:
     assert all(0.0 < rate <= 2.0 for rate in rates(schedule, n_steps))
@@ -143,9 +143,13 @@ BAD = [
     (
         {"schedule": "cosin"},
         ValueError,
-        "schedule must be one of 'constant', 'cosine', 'onecycle', got 'cosin'. Did you mean 'cosine'?",
+        "schedule must be one of 'constant', 'cosine', 'onecycle', 'averaged', got 'cosin'. Did you mean 'cosine'?",
     ),
-    ({"schedule": None}, TypeError, "schedule must be a string, one of 'constant', 'cosine', 'onecycle', got None."),
+    (
+        {"schedule": None},
+        TypeError,
+        "schedule must be a string, one of 'constant', 'cosine', 'onecycle', 'averaged', got None.",
+    ),
     ({"weight_decay": -0.1}, ValueError, "weight_decay must be at least 0, got -0.1."),
     ({"epochs": -1}, ValueError, "epochs must be at least 0, got -1."),
     ({"epochs": 1.5}, TypeError, "epochs must be an integer, got 1.5."),

@@ -283,3 +283,34 @@ def test_training_ends_finite_when_the_validation_loss_never_is() -> None:
     result = run(system, epochs=9, validation=validation, patience=2)
     assert (result.stopped_by, len(result.history)) == ("patience", 2)
     assert_finite(system)
+
+
+# Averaging
+
+
+def test_averaged_run_of_few_epochs_is_the_beginning_of_a_longer_one() -> None:
+    seen: list[list[Tensor]] = []
+    long, short = new_system(), new_system()
+    run(long, schedule="averaged", epochs=6, watch=lambda epoch: seen.append(copies(long)))
+    run(short, schedule="averaged", epochs=3)
+    assert_equal(copies(short), seen[2])
+    assert_equal(copies(long), seen[5])
+
+
+def test_averaged_run_leaves_the_average_of_its_last_epochs() -> None:
+    steps: list[Tensor] = []
+    plain, averaged = new_system(), new_system()
+    run(plain, schedule="constant", epochs=30, watch=lambda epoch: steps.append(plain.centers.detach().clone()))
+    run(averaged, schedule="averaged", epochs=30)
+    expected = torch.zeros_like(steps[0])
+    for epoch, centers in enumerate(steps, 1):
+        expected.lerp_(centers, min(9.0 / (epoch + 8.0), 1.0))
+    torch.testing.assert_close(averaged.centers.detach(), expected)
+    assert not torch.equal(averaged.centers, plain.centers)
+
+
+def test_averaged_run_with_validation_keeps_the_best_average() -> None:
+    system = new_system()
+    result = run(system, schedule="averaged", epochs=12, learning_rate=0.3, validation=wave(seed=1))
+    best = min(row["validation_loss"] for row in result.history)
+    assert mean_loss(system, wave(seed=1)) == pytest.approx(best, rel=1e-5)

@@ -24,3 +24,16 @@ def test_settings_follow_the_number_of_rows(
     assert recipe.learning_rate(n_rows) == pytest.approx(rate, rel=1e-2)
     assert recipe.width(n_rows) == pytest.approx(width, rel=1e-2)
     assert recipe.weight_decay(n_rows) == pytest.approx(decay)
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "numbers", "usual"), [(3, (3,), 3), (60, (3, 6), 3), (1_000, (3, 6, 12, 25, 50, 100), 12)]
+)
+def test_numbers_of_rules_need_eight_rows_to_a_rule(n_rows: int, numbers: tuple[int, ...], usual: int) -> None:
+    assert recipe.rule_numbers(n_rows) == numbers
+    assert recipe.usual_rules(n_rows) == usual
+
+
+def test_large_tables_hold_out_one_part_instead_of_folds() -> None:
+    assert recipe.fold_shares(3_999) == (3, 3)
+    assert recipe.fold_shares(4_000) == (5, 1)

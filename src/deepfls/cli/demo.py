@@ -116,7 +116,7 @@ def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: n
     figure.savefig(out / "learning_curve.png")
     display = MembershipsDisplay.from_estimator(it2)
     display.names = names
-    leading = np.bincount(it2.firing_strengths(x).upper.argmax(axis=1), minlength=it2.n_rules).argsort()[::-1]
+    leading = np.bincount(it2.firing_strengths(x).upper.argmax(axis=1), minlength=it2.system_.n_rules).argsort()[::-1]
     display.plot(rules=leading[:4].tolist()).figure_.savefig(out / "memberships.png")
     PredictionDisplay(y, it2.predict(x)).plot(name="turbidity").figure_.savefig(out / "predictions.png")
     shown = slice(_BAND_ROWS)

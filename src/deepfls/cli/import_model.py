@@ -40,7 +40,7 @@ def import_model(
     with output.working("reading the rules"):
         estimator = _read_rules(rules, approximate=approximate)
         estimator.save(out)
-    names, targets, size = _names(estimator), list(estimator.target_names_), counted(estimator.n_rules, "rule")
+    names, targets, size = _names(estimator), list(estimator.target_names_), counted(estimator.system_.n_rules, "rule")
     columns = f"inputs {', '.join(names) or estimator.n_features_in_}, outputs {', '.join(targets)}"
     output.line("Saved ", shown(out, "bold"), f": {estimator.kind}, {size}, ", shown(columns))
     content = {"command": "import", "rules": str(rules), "model": str(out), "kind": estimator.kind}

@@ -330,6 +330,9 @@ def _print_summary(
         "divergence": ", the last finite state",
     }
     size = f"{estimator.kind}, {counted(estimator.system_.n_rules, 'rule')}, {counted(estimator.n_epochs_, 'epoch')}"
+    chosen = getattr(estimator, "chosen_", None)
+    if chosen is not None and any(chosen["line_share"]):
+        size += f", {sum(chosen['line_share']) / len(chosen['line_share']):.0%} of a linear model mixed in"
     output.line("Saved ", shown(model.path, "bold"), f": {size}, {seconds:.1f} s{ends.get(estimator.stopped_by_, '')}")
     output.result(
         {
@@ -345,6 +348,7 @@ def _print_summary(
             "settings": {name: value for name, value in estimator.get_params().items() if name != "verbose"},
             "epochs": estimator.n_epochs_,
             "stopped_by": estimator.stopped_by_,
+            "chosen": chosen,
             "seconds": round(seconds, 3),
             "scores": {part: json_scores(measured) for part, measured in scores.items()},
             "intervals": {part: json_scores(measured) for part, measured in intervals.items()} or None,

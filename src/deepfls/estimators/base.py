@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
 
 # Fields of a result that not every fit has; each is an attribute of the estimator with an underscore behind its name.
-_OPTIONAL = ("classes", "input_range", "rule_shares", "feature_importances", "initial_sets")
+_OPTIONAL = ("classes", "input_range", "rule_shares", "feature_importances", "initial_sets", "chosen")
 
 
 class FiringStrengths(NamedTuple):
@@ -65,6 +65,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     calibration_: Calibration | None
     interval_model_: FLSEstimator | None
     initial_sets_: Array
+    chosen_: dict[str, Any]
     table_: dict[str, Any]
     classes_: Array
     _structure_: Structure

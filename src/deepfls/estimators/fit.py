@@ -10,6 +10,7 @@ import contextlib
 import copy
 import dataclasses
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, Training
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
+from deepfls.estimators.choice import Choice, System, Task, choose
 from deepfls.estimators.importances import feature_importances
 from deepfls.estimators.odd_data import fewer_rules, warn_of_odd_data
 from deepfls.estimators.prediction import ScaledSystem
@@ -32,6 +34,8 @@ from deepfls.estimators.settings import (
     Settings,
     Structure,
     check_settings,
+    choice_paths,
+    is_chosen,
     is_plain,
     plain_value,
     settings_by_name,
@@ -74,6 +78,7 @@ class FitResult:
     feature_importances: Array | None = None
     initial_sets: Array | None = None  # None for a table on disk
     calibration: Calibration | None = None
+    chosen: dict[str, Any] | None = None
     part: FitResult | None = None  # with a refit, the system that learned without the calibration rows, and was calibrated
 
 
@@ -88,7 +93,9 @@ def fit(
     if isinstance(source, ArraySource):
         warn_of_odd_data(source)
     if earlier is not None and isinstance(source, ArraySource):
-        _check_continued(earlier, structure_of(settings, source.n_features, source.n_outputs), source.classes)
+        _check_continued(
+            earlier, _structure(settings, source.n_features, source.n_outputs, source.n_rows, earlier), source.classes
+        )
     check_settings(settings)
     intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
     columns = intervals.group_columns(settings, source.columns)
@@ -100,14 +107,14 @@ def fit(
     )
     plan = intervals.with_calibration(plan, settings, columns)
     if source.streamed or not intervals.is_refitted(settings, source.n_rows):
-        return _fit_once(settings, source, plan, earlier, checkpoints)
+        return _fit_once(settings, source, plan, earlier, checkpoints)[0]
     # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
     # Both draw the same random numbers, so a generator is copied for the first.
     first = replace(settings, random_state=copy.deepcopy(settings.random_state))
-    part = _fit_once(first, source, plan, None if earlier is None else earlier.part, None, tells=False)
+    part, choice = _fit_once(first, source, plan, None if earlier is None else earlier.part, None, tells=False)
     if part.stopped_by == "interrupt":
         return part
-    result = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None)
+    result, _ = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None, choice)
     return replace(result, calibration=part.calibration, part=part)
 
 
@@ -133,16 +140,24 @@ class _Run:
         return Rows.of(tensor(data.x_scaling.apply(samples.x)), tensor(data.y_scaling.apply(samples.y)), weight)
 
 
+def _structure(settings: Settings, n_features: int, n_outputs: int, n_rows: int, earlier: FitResult | None) -> Structure:
+    """The structure of the system; ``n_rules="auto"`` is the number of an earlier fit, or that before a choice."""
+    if settings.n_rules == "auto":
+        settings = replace(settings, n_rules=recipe.usual_rules(n_rows) if earlier is None else earlier.structure.n_rules)
+    return structure_of(settings, n_features, n_outputs)
+
+
 def _fit_once(
     settings: Settings,
     source: Source,
     plan: DataPlan,
     earlier: FitResult | None,
     checkpoints: Checkpoints | None,
+    choice: Choice | None = None,
     *,
     tells: bool = True,
-) -> FitResult:
-    """One system, from the rows to its calibration."""
+) -> tuple[FitResult, Choice | None]:
+    """One system, from the rows to its calibration, and what was chosen for it unless it was given."""
     random = check_random_state(settings.random_state)
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(process_group()) if source.streamed else Group()
@@ -152,14 +167,22 @@ def _fit_once(
             folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
         run = _Run(settings, source, earlier, group, own_device(device) if group.size > 1 else device, folder, tells)
         data = _data_of(run, plan, random)
-        structure = structure_of(settings, source.n_features, data.n_outputs)
+        structure = _structure(settings, source.n_features, data.n_outputs, data.n_rows, earlier)
         if isinstance(source, ArraySource):
             structure = replace(structure, n_rules=fewer_rules(structure.n_rules, data.n_rows, tells=tells))
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
         held_out = data.validation
-        config = train_config(settings, data.n_rows + (0 if held_out is None else held_out.n_rows))
+        n_rows = data.n_rows + (0 if held_out is None else held_out.n_rows)
+        config = train_config(settings, n_rows, streamed=source.streamed)
         rows = None if data.sample is None else run.rows(data.sample, data)
+        task = Task.of(settings, data.classes)
+        is_new = choice is None and rows is not None and earlier is None and not source.streamed
+        if is_new and is_chosen(settings):
+            assert rows is not None
+            choice = _chosen(run, structure, data, rows, config, task, random)
+        if choice is not None:
+            structure, config = replace(structure, n_rules=choice.n_rules), choice.config(config)
         stream = None
         if data.stream is not None:
             # Opened before the starting point is computed, so that the table is read meanwhile.
@@ -195,7 +218,10 @@ def _fit_once(
                 checkpoints=folder,
             )
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
-        model = ScaledSystem(system.to(dtype=torch.float64).requires_grad_(False), data.x_scaling, data.y_scaling)
+        system.to(dtype=torch.float64).requires_grad_(False)
+        if choice is not None and rows is not None:
+            choice.mix(system, rows, task)
+        model = ScaledSystem(system, data.x_scaling, data.y_scaling)
         shares = model.rule_weights(data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)])
         importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
         importances = source.columns.summed(importances)
@@ -204,7 +230,7 @@ def _fit_once(
         warnings.warn(f"{left_out_rows(data.stream.n_dropped)}.", stacklevel=5)
     before = [] if earlier is None else earlier.history
     first_epoch = before[-1]["epoch"] if before else 0.0
-    return FitResult(
+    result = FitResult(
         structure=structure,
         model=model,
         history=[*before, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.history)],
@@ -215,7 +241,34 @@ def _fit_once(
         feature_importances=importances,
         initial_sets=initial_sets,
         calibration=calibration,
+        chosen=None if choice is None else choice.description(config),
     )
+    return result, choice
+
+
+def _chosen(
+    run: _Run,
+    structure: Structure,
+    data: TrainingData,
+    rows: Rows,
+    config: TrainConfig,
+    task: Task,
+    random: np.random.RandomState,
+) -> Choice | None:
+    """The choice of :func:`deepfls.estimators.choice.choose` for these rows."""
+    seed = int(random.randint(2**31 - 1))
+
+    def trained(part: Rows, n_rules: int, config: TrainConfig, note: Callable[[int, System], None]) -> None:
+        own = np.random.RandomState(seed)
+        system = _first_system(run, replace(structure, n_rules=n_rules), data, part, own)
+        generator = torch.Generator().manual_seed(int(own.randint(2**31 - 1)))
+        result = train(system, part, config, generator=generator, watch=lambda epoch: note(epoch, system))
+        if result.stopped_by == "interrupt":
+            raise KeyboardInterrupt  # nothing is trained yet that could be kept
+
+    numbers = recipe.rule_numbers(len(rows)) if run.settings.n_rules == "auto" else (structure.n_rules,)
+    paths = choice_paths(run.settings, config)
+    return choose(rows, config, task, trained, np.random.RandomState(seed), rule_numbers=numbers, paths=paths)
 
 
 def _data_of(run: _Run, plan: DataPlan, random: np.random.RandomState) -> TrainingData:

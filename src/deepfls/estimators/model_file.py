@@ -78,6 +78,8 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
         "missing": estimator.system_.missing,
         "table": getattr(estimator, "table_", None),
     }
+    if hasattr(estimator, "chosen_"):
+        description["chosen"] = plain_value(estimator.chosen_)
     if isinstance(estimator, FLSRegressor):
         description |= {"single_target": estimator._single_target_, "target_names": list(estimator.target_names_)}
     else:
@@ -132,6 +134,7 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
         stopped_by=description["stopped_by"],
         classes=_classes(description, structure) if settings._classifies else None,
         calibration=calibration,
+        chosen=_checked_choice(description.get("chosen")),
         part=part,
         # Files of the first versions have none of these.
         **{name: _shaped(arrays, f"data.{name}", shape) for name, shape in shapes.items() if f"data.{name}" in arrays},
@@ -151,6 +154,13 @@ def _columns(description: Mapping[str, Any], n_inputs: int) -> Columns:
 
 def _scaling_parts(name: str, arrays: Mapping[str, Array]) -> tuple[str, ...]:
     return ("shift", "scale", *(("low", "high") if f"{name}.low" in arrays else ()))
+
+
+def _checked_choice(chosen: Any) -> dict[str, Any] | None:
+    """What was chosen in the fit; files of earlier versions have none."""
+    if chosen is not None and not isinstance(chosen, dict):
+        raise ValueError(f"what was chosen is {chosen!r}")
+    return chosen
 
 
 def _own_attributes(estimator: FLSEstimator, description: Mapping[str, Any], result: FitResult) -> dict[str, Any]:

@@ -35,7 +35,7 @@ class Settings:
 
     # The system: `structure_of`
     kind: str = "it2"
-    n_rules: int = 10
+    n_rules: int | str = 10
     order: int = 1
     uncertainty: str = "hs"
     type_reduction: str = "km"
@@ -48,7 +48,7 @@ class Settings:
     optimizer: str | type[torch.optim.Optimizer] = "adam"
     optimizer_options: Mapping[str, Any] | None = None
     learning_rate: float | str = "auto"
-    schedule: str = "onecycle"
+    schedule: str = "auto"
     weight_decay: float | str = "auto"
     gradient_clip: float | None = None
     epochs: int | str = "auto"
@@ -115,8 +115,9 @@ SETTINGS_TEXT = """
     ----------
     kind : {"it2", "t1", "gt2"}
         Interval Type-2, Type-1, or General Type-2 sets: nested interval systems around a Type-1 system.
-    n_rules : int
-        Number of rules.
+    n_rules : int or "auto"
+        Number of rules. "auto": the fewest of 3, 6, 12, 25, 50 and 100 that are nearly as good as the best of them on
+        training rows held out in turn.
     order : {1, 0}
         Linear or constant consequents.
     uncertainty : {"hs", "h", "s"}
@@ -137,18 +138,23 @@ SETTINGS_TEXT = """
     optimizer_options : dict, optional
         Options of the optimiser, such as ``momentum``. None: its defaults.
     learning_rate : float or "auto"
-        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05.
-    schedule : {"onecycle", "cosine", "constant"}
-        How the learning rate moves over the run: a short rise and a long fall, a fall alone, or not at all.
+        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05; or,
+        with ``epochs="auto"``, thrice that, if it is better on training rows held out in turn.
+    schedule : {"auto", "averaged", "onecycle", "cosine", "constant"}
+        How the learning rate moves over the run. "averaged": it does not, and the parameters after the epochs are averaged,
+        the last ones most; "onecycle": a short rise and a long fall; "cosine": a fall alone; "constant": not at all.
+        "auto": "averaged" for arrays, "onecycle" for a source.
     weight_decay : float or "auto"
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
-        350 / rows, at most 1. A ``weight_decay`` among the ``optimizer_options`` is torch's, of all parameters towards 0,
-        and comes on top.
+        350 / rows, at most 1; a hundred times that with ``epochs="auto"``, which pays in long runs. A ``weight_decay``
+        among the ``optimizer_options`` is torch's, of all parameters towards 0, and comes on top.
     gradient_clip : float, optional
         Largest norm of a gradient. None: no limit.
     epochs : int or "auto"
         Passes over the rows. "auto": as many as give about 600 steps times the fourth root of the number of rows, but 5
-        to 400.
+        to 400; or fewer, if that is better on training rows held out in turn. Then a share of a linear model may be mixed
+        into the consequents as well: where rows are noisy a system becomes a line, not worse than one. ``chosen_`` has what
+        was chosen. A number, ``patience``, a warm start, a source and fewer than 12 rows go without all this.
     batch_size : int or "auto"
         Rows of a step. "auto": about thirteen batches to the epoch, a power of two from 32 to 4,096.
     centers : {"kmeans", "kmeans-per-input", "grid"}
@@ -224,6 +230,10 @@ SETTINGS_TEXT = """
     feature_importances_ : ndarray, shape (features,)
         Mean absolute push of every input on the predictions of training rows, as shares that add up to 1; on probabilities
         for a classifier.
+    chosen_ : dict
+        What ``epochs="auto"`` and ``n_rules="auto"`` chose from the training rows: n_rules, epochs, learning_rate and
+        weight_decay, system_share and line_share (the weights of the trained system and of a linear model in every output),
+        loss and line_loss (on the rows held out; None without), n_held_out. Only where something was chosen.
     calibration_ : Calibration or None
         Scores of the rows held out for calibration; None without ``coverage``.
     interval_model_ : FLSRegressor, FLSClassifier or None
@@ -325,9 +335,9 @@ def check_number_or_auto(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
 
 
-def train_config(settings: Settings, n_rows: int) -> TrainConfig:
+def train_config(settings: Settings, n_rows: int, *, streamed: bool = False) -> TrainConfig:
     """The settings of the training loop; "auto" ones follow from the number of rows, as docs/recipe.md explains."""
-    for name in ("batch_size", "epochs", "learning_rate", "weight_decay", "width"):
+    for name in ("n_rules", "batch_size", "epochs", "learning_rate", "weight_decay", "width"):
         check_number_or_auto(name, getattr(settings, name))
     names = {field.name for field in dataclasses.fields(TrainConfig)} & set(settings_by_name(settings))
     chosen: dict[str, Any] = {name: getattr(settings, name) for name in names - {"coverage", "interval_weight"}}
@@ -335,11 +345,31 @@ def train_config(settings: Settings, n_rows: int) -> TrainConfig:
     for name in ("batch_size", "learning_rate", "weight_decay"):
         if chosen[name] == "auto":
             chosen[name] = getattr(recipe, name)(n_rows)
+    if chosen["schedule"] == "auto":
+        chosen["schedule"] = "onecycle" if streamed else "averaged"
     if chosen["epochs"] == "auto":
         chosen["epochs"] = recipe.epochs(n_rows, check_count("batch_size", chosen["batch_size"]))
     if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration != "split":
         chosen |= {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
     return TrainConfig(**chosen)
+
+
+def is_chosen(settings: Settings) -> bool:
+    """Whether a fit to arrays compares settings on training rows held out in turn."""
+    return settings.patience is None and (settings.epochs == "auto" or settings.n_rules == "auto")
+
+
+def choice_paths(settings: Settings, config: TrainConfig) -> tuple[recipe.Path, ...]:
+    """The runs that are compared; what a user has set stays."""
+    if settings.epochs != "auto":
+        return (recipe.Path(),)
+    paths = recipe.PATHS[: 2 if settings.learning_rate == "auto" else 1]
+    if settings.weight_decay != "auto":
+        paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths)
+    if config.schedule in ("averaged", "constant"):
+        return paths
+    # The rate follows from the number of epochs, so every number of them is a run of its own.
+    return tuple(dataclasses.replace(path, shares=path.shares[-1:]) for path in paths)
 
 
 def settings_by_name(settings: Settings) -> dict[str, Any]:

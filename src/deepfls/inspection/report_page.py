@@ -160,7 +160,17 @@ def _settings(estimator: FLSEstimator, s: PlainSystem) -> list[list[str]]:
         facts += [["uncertain", _FOOTPRINTS[s.uncertainty]], ["type reduction", _METHODS[s.type_reduction]]]
     loss = estimator.loss if isinstance(estimator.loss, str) else "own loss"
     epochs = plural(len(estimator.history_), "epoch")
-    return [*facts, ["training", f"{epochs}, loss {loss}, ended by {estimator.stopped_by_}"]]
+    facts.append(["training", f"{epochs}, loss {loss}, ended by {estimator.stopped_by_}"])
+    chosen = getattr(estimator, "chosen_", None)
+    if chosen is not None:
+        own, line = (", ".join(f"{share:.2f}" for share in chosen[name]) for name in ("system_share", "line_share"))
+        facts.append(
+            [
+                "chosen on rows held out",
+                f"{epochs}, {plural(s.n_rules, 'rule')}, share of the system {own}, of a line {line}",
+            ]
+        )
+    return facts
 
 
 def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from deepfls._checks.values import check_count, check_number, check_option, check_options_of
 from deepfls.functional.losses import LOSSES, QuantileLoss, SetLoss
 
-SCHEDULES = ("constant", "cosine", "onecycle")
+SCHEDULES = ("constant", "cosine", "onecycle", "averaged")
 # Share of a one-cycle run spent warming up, and the factor below the peak it starts from.
 _WARM_UP, _START_FACTOR = 0.1, 10.0
 
@@ -33,7 +33,8 @@ class TrainConfig:
         Any ``torch.optim`` class, or its name in any case.
     learning_rate : float
         The peak where the schedule moves it.
-    schedule : {"constant", "cosine", "onecycle"}
+    schedule : {"constant", "cosine", "onecycle", "averaged"}
+        "averaged": a constant rate; the run leaves an average of the parameters after its epochs.
     weight_decay : float
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser: a share
         ``learning_rate * weight_decay`` of the way in every step.
@@ -83,10 +84,13 @@ class TrainConfig:
         if self.loss == "quantiles":
             check_options_of("loss_options", "quantiles", self.loss_options, ())
             return QuantileLoss()
-        point = self._point_loss()
+        point = self.point_loss()
         return point if self.coverage is None else SetLoss(point, self.coverage, self.interval_weight)
 
-    def _point_loss(self) -> Callable[[Tensor, Tensor], Tensor]:
+    def point_loss(self) -> Callable[[Tensor, Tensor], Tensor]:
+        """The loss of the crisp output, with its options bound; of "quantiles" that of the median."""
+        if self.loss == "quantiles":
+            return LOSSES["l1"]
         if callable(self.loss):
             check_options_of("loss_options", "loss", self.loss_options, None)
             return functools.partial(self.loss, **self.loss_options)
@@ -122,7 +126,7 @@ class TrainConfig:
     def rate(self, step: int, n_steps: int) -> float:
         """Learning rate of a step, counted from 0."""
         done = step / max(n_steps, 1)
-        if self.schedule == "constant":
+        if self.schedule in ("constant", "averaged"):
             return self.learning_rate
         if self.schedule == "cosine":
             return self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * done))

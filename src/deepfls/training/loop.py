@@ -9,6 +9,7 @@ import contextlib
 import math
 import time
 import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
 
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
+
+# The averaged schedule weighs the parameters after epoch t by about t to this power: half of the weight lies on the last
+# 7 % of the epochs. docs/recipe.md has what another power was worth.
+_AVERAGE_POWER = 8.0
 
 # Seconds of compiling that a user would notice.
 _NOTICED = 1.0
@@ -79,6 +84,7 @@ class TrainingState:
         self.losses: list[Tensor | float] = []  # of the steps of this epoch, times their rows
         self.epoch_generator = generator.get_state()  # at the beginning of this epoch
         self.last = self.best = flat.copy()
+        self.average = flat.copy() if config.schedule == "averaged" else None  # of the parameters after the epochs
         self.best_loss = math.inf
         self.stale = 0  # epochs since the best one
         self.retreats = 0  # epochs that left the finite numbers
@@ -100,7 +106,7 @@ class TrainingState:
         self.epoch, self.step, self.losses = self.epoch + 1, 0, []
         return math.fsum(losses) if all(map(math.isfinite, losses)) else math.nan, losses[-1] if losses else 0.0
 
-    def offer(self, validation_loss: float | None, last_loss: float) -> bool:
+    def keep(self, last_loss: float) -> bool:
         """Keep the parameters after an epoch; or put the last finite ones back and return False."""
         now = self.flat.copy()
         if not (math.isfinite(last_loss) and _is_finite(now)):
@@ -108,17 +114,35 @@ class TrainingState:
             self.flat.put(self.last)
             return False
         self.last = now
-        if validation_loss is not None:
-            if validation_loss < self.best_loss:
-                self.best, self.best_loss, self.stale = now, validation_loss, 0
-            else:
-                self.stale += 1
+        if self.average is not None:
+            self.average.lerp_(now, min((_AVERAGE_POWER + 1.0) / (self.epoch + _AVERAGE_POWER), 1.0))
         return True
 
+    @contextlib.contextmanager
+    def final_parameters(self) -> Iterator[None]:
+        """Inside, the system has the parameters that a run that ends after this epoch leaves."""
+        if self.average is not None:
+            self.flat.put(self.average)
+        try:
+            yield
+        finally:
+            if self.average is not None:
+                self.flat.put(self.last)
+
+    def compare(self, validation_loss: float) -> None:
+        """Remember the parameters after an epoch if they are the best so far."""
+        if validation_loss < self.best_loss:
+            best = self.last if self.average is None else self.average.clone()
+            self.best, self.best_loss, self.stale = best, validation_loss, 0
+        else:
+            self.stale += 1
+
     def restore(self, *, best: bool) -> None:
-        """Leave the best parameters in the system, or at least finite ones."""
+        """Leave the best parameters in the system, or the average, or at least finite ones."""
         if best and self.best_loss < math.inf:
             self.flat.put(self.best)
+        elif self.average is not None and self.result.history:
+            self.flat.put(self.average)
         elif not _is_finite(self.flat.free.detach()):
             self.flat.put(self.last)
 
@@ -133,6 +157,8 @@ class TrainingState:
         losses = torch.tensor([float(loss) for loss in self.losses], dtype=torch.float64)
         tensors = {"generator": self.epoch_generator, "losses": losses, "parameters": self.flat.free.detach()}
         tensors |= {"last": self.last, "best": self.best}
+        if self.average is not None:
+            tensors["average"] = self.average
         tensors |= {f"optimizer.{name}": value for name, value in vectors.items()}
         description = {
             "epoch": self.epoch,
@@ -161,6 +187,8 @@ class TrainingState:
         self.generator.set_state(self.epoch_generator)
         self.flat.put(tensors["parameters"])
         self.last, self.best = (tensors[name].to(self.flat.values) for name in ("last", "best"))
+        if self.average is not None:
+            self.average = tensors["average"].to(self.flat.values)
         best_loss = description["best_loss"]
         self.best_loss = math.inf if best_loss is None else float(best_loss)
         self.stale, self.retreats = int(description["stale"]), int(description["retreats"])
@@ -180,6 +208,7 @@ def train(
     progress: Progress | None = None,
     group: Group | None = None,
     checkpoints: CheckpointFolder | None = None,
+    watch: Callable[[int], None] | None = None,
 ) -> TrainResult:
     """Train a system in place.
 
@@ -200,6 +229,9 @@ def train(
         The processes that train together; by default this one alone.
     checkpoints : CheckpointFolder, optional
         Where states are kept on the way. A run that goes on from one ends as it would have ended undisturbed.
+    watch : callable, optional
+        Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
+        (unless the schedule follows from the number of epochs).
 
     Returns
     -------
@@ -245,7 +277,7 @@ def train(
                             progress.step(batch.n_rows)
                         if checkpoints is not None and checkpoints.due(run.result.n_steps):
                             checkpoints.keep(run.state())
-                _end_epoch(run, batches.n_rows, system, loss_function, validation, progress, group)
+                _end_epoch(run, batches.n_rows, system, loss_function, validation, progress, group, watch)
             if checkpoints is not None:
                 checkpoints.keep(run.state())
         except KeyboardInterrupt:
@@ -288,6 +320,7 @@ def _end_epoch(
     validation: Rows | None,
     progress: Progress | None,
     group: Group,
+    watch: Callable[[int], None] | None,
 ) -> None:
     """Measure, record, and decide how to go on."""
     config, result = run.config, run.result
@@ -295,15 +328,20 @@ def _end_epoch(
     loss_sum, last_loss = run.end_epoch()
     rate = config.rate(run.epoch * n_steps - 1, config.epochs * n_steps) * run.slowdown
     row = {"epoch": float(run.epoch), "loss": loss_sum / n_rows if n_steps else float("nan")}
-    if validation is not None:
-        row["validation_loss"] = _evaluate(system, loss_function, validation, group)
-    row |= {"learning_rate": rate, "seconds": run.seconds}
-    if not run.offer(row.get("validation_loss"), last_loss):
+    if not run.keep(last_loss):
         # Not finite: back to the last good epoch, slower, rather than on with NaN.
         run.slow_down()
         if run.retreats > _MAX_RETREATS:
             result.stopped_by = "divergence"
         return
+    if validation is not None or watch is not None:
+        with run.final_parameters():
+            if validation is not None:
+                row["validation_loss"] = _evaluate(system, loss_function, validation, group)
+                run.compare(row["validation_loss"])
+            if watch is not None:
+                watch(run.epoch)
+    row |= {"learning_rate": rate, "seconds": run.seconds}
     result.history.append(row)
     if progress is not None:
         progress.epoch(row)

@@ -1,10 +1,32 @@
-"""The settings that "auto" stands for: functions of the number of rows, chosen by the experiment in docs/recipe.md."""
+"""The settings that "auto" stands for, chosen by the experiments in docs/recipe.md: functions of the number of rows, and
+the paths along which a fit looks for the complexity that its rows support.
+"""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
+
+
+@dataclass(frozen=True)
+class Path:
+    """Runs that differ in their number of epochs alone, so that one run shows them all."""
+
+    rate: float = 1.0  # times the learning rate
+    decay: float = 1.0  # times the weight decay
+    shares: tuple[float, ...] = (1.0,)  # of the epochs
+
+
+# On both paths the slopes are nearly common to all rules where rows are few. The second has thrice the rate: averaged over
+# the epochs it fits noise less closely, and needs fewer of them.
+PATHS: tuple[Path, ...] = (Path(1.0, 100.0, (0.06, 0.12, 0.25, 0.5, 1.0)), Path(3.0, 100.0 / 3.0, (0.06, 0.12, 0.25)))
+# Rows from which one part is held out instead of folds, and rows beyond which a sample of so many is used.
+_FOLD_ROWS, CHOICE_ROWS = 4_000, 16_000
+_N_FOLDS = 3
+# Numbers of rules that n_rules="auto" compares, and the rows that each rule needs.
+_RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
 
 
 def batch_size(n_rows: int) -> int:
@@ -34,3 +56,21 @@ def width(n_rows: int) -> float:
 def weight_decay(n_rows: int) -> float:
     """1 up to 350 rows, then falling as their number grows: a pull as strong as 350 rows are."""
     return min(1.0, 350 / n_rows)
+
+
+def fold_shares(n_rows: int) -> tuple[int, int]:
+    """Parts into which rows are divided, and how many of them are held out in turn."""
+    return (_N_FOLDS, _N_FOLDS) if n_rows < _FOLD_ROWS else (5, 1)
+
+
+def usual_rules(n_rows: int) -> int:
+    """The number of rules that ``n_rules="auto"`` stands for where none is compared: eighty rows to a rule, 3 to 50.
+
+    One for each of fewer rows than three.
+    """
+    return max((count for count in _RULES[:5] if 10 * count * _ROWS_PER_RULE <= n_rows), default=min(_RULES[0], n_rows))
+
+
+def rule_numbers(n_rows: int) -> tuple[int, ...]:
+    """Numbers of rules that ``n_rules="auto"`` compares, at least eight rows to a rule."""
+    return tuple(count for count in _RULES if count * _ROWS_PER_RULE <= n_rows) or _RULES[:1]

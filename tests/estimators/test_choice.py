@@ -1,0 +1,116 @@
+"""What the automatic settings choose from the training rows."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls.inspection.plain import PlainSystem, outputs_of
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(-2, 2, size=(240, 3))
+NOISE = RANDOM.normal(size=240)
+WAVE = np.sin(2 * X[:, 0]) * X[:, 1]
+
+
+def rmse(first: Any, second: Any) -> float:
+    return float(np.sqrt(np.mean((first - second) ** 2)))
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+def test_noise_around_a_line_gives_nearly_a_line(kind: str) -> None:
+    truth = X @ np.array([1.0, -0.5, 0.0])
+    model = FLSRegressor(kind=kind, random_state=0).fit(X, truth + 2 * NOISE)
+    line = LinearRegression().fit(X, truth + 2 * NOISE)
+    new = RANDOM.uniform(-2, 2, size=(500, 3))
+    expected = new @ np.array([1.0, -0.5, 0.0])
+    assert rmse(model.predict(new), expected) < 1.3 * rmse(line.predict(new), expected)
+    assert model.chosen_["line_share"][0] > 0.2
+    assert model.chosen_["loss"] <= model.chosen_["line_loss"]
+
+
+def test_smooth_rows_are_followed_closely() -> None:
+    model = FLSRegressor(random_state=0).fit(X[:200], WAVE[:200])
+    assert model.chosen_["line_share"] == [0.0]
+    assert model.chosen_["system_share"] == [1.0]
+    assert rmse(model.predict(X[200:]), WAVE[200:]) < 0.4 * WAVE.std()
+
+
+def test_mixture_is_in_the_rules() -> None:
+    model = FLSRegressor(n_rules=4, random_state=0).fit(X, X[:, 0] + 3 * NOISE)
+    assert 0 < model.chosen_["line_share"][0] <= 1
+    np.testing.assert_allclose(outputs_of(PlainSystem.of(model), X)[:, 0], model.predict(X), rtol=1e-9)
+
+
+def test_constant_consequents_are_mixed_with_a_constant() -> None:
+    model = FLSRegressor(order=0, random_state=0).fit(X, 5 + NOISE)
+    assert rmse(model.predict(X), np.full(240, 5 + NOISE.mean())) < 0.3
+
+
+def test_probabilities_of_noisy_classes_are_those_of_a_logistic_regression_or_better() -> None:
+    truth = X[:, 0] + 2 * NOISE > 0
+    model = FLSClassifier(random_state=0).fit(X[:160], truth[:160])
+    line = LogisticRegression().fit(X[:160], truth[:160])
+    losses = [-np.log(m.predict_proba(X[160:])[np.arange(80), truth[160:].astype(int)]).mean() for m in (model, line)]
+    assert losses[0] < 1.05 * losses[1]
+
+
+def test_number_of_rules_follows_the_rows() -> None:
+    simple = FLSRegressor(n_rules="auto", random_state=0).fit(X, X[:, 0] + NOISE)
+    wavy = FLSRegressor(n_rules="auto", random_state=0).fit(X, np.sin(4 * X[:, 0]) * np.cos(3 * X[:, 1]))
+    assert simple.system_.n_rules == simple.chosen_["n_rules"] == 3
+    assert wavy.system_.n_rules > 3
+
+
+def test_epochs_that_are_given_stay(tmp_path: Any) -> None:
+    model = FLSRegressor(n_rules="auto", epochs=7, random_state=0).fit(X, WAVE)
+    assert model.n_epochs_ == model.chosen_["epochs"] == 7
+    assert model.chosen_["line_share"] == [0.0]
+    model.save(tmp_path / "model.fls")
+    assert load(tmp_path / "model.fls").chosen_ == model.chosen_
+    assert not hasattr(FLSRegressor(epochs=2).fit(X, WAVE), "chosen_")
+
+
+@pytest.mark.parametrize("options", [{"patience": 3}, {"loss": "pinball"}, {"coverage": 0.8, "calibration": None}], ids=str)
+def test_fits_that_mix_no_line(options: dict[str, Any]) -> None:
+    model = FLSRegressor(n_rules=3, random_state=0, **options).fit(X, NOISE)
+    assert getattr(model, "chosen_", {"line_share": [0.0]})["line_share"] == [0.0]
+
+
+def test_both_models_of_a_refit_have_one_choice() -> None:
+    model = FLSRegressor(n_rules="auto", coverage=0.8, random_state=0).fit(X, WAVE)
+    assert model.interval_model_ is not None
+    first, second = model.interval_model_.chosen_, model.chosen_
+    assert all(first[name] == second[name] for name in ("n_rules", "learning_rate", "system_share", "loss"))
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 11])
+def test_few_rows_are_not_divided(n_rows: int) -> None:
+    model = FLSRegressor(n_rules="auto", random_state=0).fit(X[:n_rows], WAVE[:n_rows])
+    assert model.system_.n_rules == min(n_rows, 3)
+    assert not hasattr(model, "chosen_")
+
+
+def test_class_of_one_row_is_no_obstacle() -> None:
+    labels = np.array(["a"] * 30 + ["b"] * 9 + ["c"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = FLSClassifier(random_state=0).fit(X[:40], labels)
+    assert list(model.classes_) == ["a", "b", "c"]
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_number_of_rules_must_be_a_number_or_auto() -> None:
+    with pytest.raises(ValueError, match=r"^n_rules must be a number or 'auto', got 'aut'. Did you mean 'auto'\?$"):
+        FLSRegressor(n_rules="aut").fit(X, WAVE)
+
+
+def test_missing_values_are_no_obstacle() -> None:
+    holes = np.where(RANDOM.uniform(size=X.shape) < 0.1, np.nan, X)
+    model = FLSRegressor(n_rules=4, random_state=0).fit(holes, X[:, 0] + NOISE)
+    assert np.isfinite(model.predict(holes)).all()
