@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.functional.planes import (
-    SMALLEST_ALPHA,
     check_alphas,
     default_alphas,
     plane_ends,

@@ -42,7 +42,7 @@ from deepfls.estimators.settings import (
     structure_of,
     train_config,
 )
-from deepfls.functional.planes import SMALLEST_ALPHA
+from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe

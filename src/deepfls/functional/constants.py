@@ -29,3 +29,10 @@ MIN_SIGMA, MAX_SIGMA = math.exp(MIN_LOG_SIGMA), math.exp(MAX_LOG_SIGMA)
 MIN_RATIO = 2.0**-10
 # Raw heights are held above this: sigmoid(-80) is the last power of e that float32 holds as a normal number with room.
 MIN_LOGIT = -80.0
+# Raw upper spreads of planes are held above this, a spread of 1e-13: the widths of their Gaussians stay far from overflow.
+MIN_SPREAD_LOGIT = -30.0
+# The level of the widest plane, as in the published systems.
+SMALLEST_ALPHA = 0.01
+# Levels of planes that a step trains as quantiles: two irrational rotations, over the rows of a batch and over the steps,
+# fill (0, 1) evenly.
+ROW_TURN, STEP_TURN, SMALLEST_LEVEL = 0.6180339887498949, 0.7548776662466927, 1e-6

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from deepfls._checks.values import check_number
+from deepfls.functional.constants import ROW_TURN, SMALLEST_LEVEL, STEP_TURN
 
 Loss = Callable[..., Tensor]
 
@@ -100,11 +101,6 @@ class SetLoss:
         return (point.unsqueeze(1) if point.ndim == 1 else point) + self.weight * ends
 
 
-# Steps of two irrational rotations: levels of the rows of a batch, and of a row over the steps, fill (0, 1) evenly.
-_ROW_TURN, _STEP_TURN = 0.6180339887498949, 0.7548776662466927
-_SMALLEST_LEVEL = 1e-6
-
-
 @dataclass(frozen=True)
 class QuantileLoss:
     """Trains the planes of a General Type-2 system as quantiles of all levels at once.
@@ -127,7 +123,7 @@ class QuantileLoss:
         Rows come in random order, so these are random levels for a row, and the batch as a whole has all of them.
         """
         places = torch.arange(len(target), device=target.device, dtype=torch.float64)
-        return ((places + 0.5) * _ROW_TURN + number * _STEP_TURN).frac().clamp(min=_SMALLEST_LEVEL).to(target.dtype)
+        return ((places + 0.5) * ROW_TURN + number * STEP_TURN).frac().clamp(min=SMALLEST_LEVEL).to(target.dtype)
 
     def __call__(self, y_left: Tensor, y_right: Tensor, target: Tensor, alphas: Tensor) -> Tensor:
         tail = 0.5 * alphas.unsqueeze(1)

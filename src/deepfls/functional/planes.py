@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.functional.firing import IntervalFiring
 from deepfls.functional.karnik_mendel import log_end_points
-
-# The level of the widest plane, as in the published systems.
-SMALLEST_ALPHA = 0.01
 
 
 class AlphaPlanes(NamedTuple):

@@ -30,9 +30,9 @@ from sklearn.utils.validation import check_is_fitted
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
-from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, TOLERANCE
+from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, SMALLEST_ALPHA, TOLERANCE
 from deepfls.functional.karnik_mendel import karnik_mendel
-from deepfls.functional.planes import SMALLEST_ALPHA, check_alphas, plane_width
+from deepfls.functional.planes import check_alphas, plane_width
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 

@@ -27,7 +27,7 @@ _BLOCK_NUMBERS = 1536
 # About how many multiply-adds of a matrix product take the time of a rule's part in the sweeps.
 _WORK_OF_A_RULE = 40
 
-_ROUNDING = TOLERANCE * np.finfo(np.float64).eps
+ROUNDING = TOLERANCE * np.finfo(np.float64).eps
 _max_sweeps = inner(max_sweeps)
 
 
@@ -64,7 +64,7 @@ def average(y, row, output, firing):
 
 
 @inner
-def find_ends(y, output, low, up, n_rows, n_rules, values, moving):
+def find_ends(y, output, low, up, n_rows, n_rules, values, moving, begun=False):
     """Fill values[:, 0] and values[:, 1], (rows, outputs), with both ends of some rows, for one output.
 
     An end is the zero of its residual, and a sweep is a step of Newton's method on it. The sweeps start from an attainable
@@ -73,10 +73,12 @@ def find_ends(y, output, low, up, n_rows, n_rules, values, moving):
     rule would hide a light one in the quotient, and the sweeps would stop on the heavy one's consequent.
 
     Rows take their steps in turn: the sweeps of one row depend on each other, and those of its neighbours fill the time.
+    Where ``begun``, the values are attainable means already.
     """
     for row in range(n_rows):
-        values[row, 0, output], _ = average(y, row, output, up)
-        values[row, 1, output] = values[row, 0, output]
+        if not begun:
+            values[row, 0, output], _ = average(y, row, output, up)
+            values[row, 1, output] = values[row, 0, output]
         moving[row] = row
     n_moving = n_rows
     for _ in range(_max_sweeps(n_rules)):
@@ -121,7 +123,7 @@ def add_end_gradients(y, row, output, low, up, logs, values, by_left, by_right, 
         magnitude += abs(y[row, output, p])
     # A rule whose consequent is an end up to rounding is on the inner side of it: it may carry all the weight there is, and
     # taking it for a rule beyond the end would divide by what is left.
-    left_limit, right_limit = left + _ROUNDING * magnitude, right - _ROUNDING * magnitude
+    left_limit, right_limit = left + ROUNDING * magnitude, right - ROUNDING * magnitude
     for p in range(width):
         value, f_low, f_up = y[row, output, p], low[row, p], up[row, p]
         left_sum += f_up if value <= left_limit else f_low

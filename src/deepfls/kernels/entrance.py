@@ -29,6 +29,7 @@ _LOSSES: dict[Callable[..., Tensor], tuple[int, str, float]] = {
     losses.pinball: (4, "quantile", 0.5),
     losses.cross_entropy: (5, "", 0.0),
 }
+_QUANTILES = 6
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class SystemForm:
     of_paper: bool
     parameters: Mapping[str, str]
     missing: bool = False  # whether NaN is an input that is not known
+    n_planes: int = 0
+    shared_spread: bool = False
 
 
 class _System(Protocol):
@@ -98,6 +101,10 @@ def _offsets_of(system: _System) -> dict[str, int]:
 
 def _loss_settings(loss: Callable[..., Tensor], form: SystemForm) -> dict[str, float] | None:
     """Fields of the record that describe a loss; None for one without a compiled slope."""
+    if isinstance(loss, losses.QuantileLoss):
+        # A system without planes has no quantiles to train: the plain operations raise the error.
+        ends = {"trains_set": 1, "set_weight": 1.0}
+        return {"loss": _QUANTILES, "n_targets": form.n_outputs, **ends} if form.n_planes else None
     if isinstance(loss, losses.SetLoss):
         point = None if loss.point is losses.cross_entropy else _loss_settings(loss.point, form)
         # A Type-1 system has no set to train: the plain operations raise the error.
@@ -124,9 +131,11 @@ class _Compiled:
         fields = {
             **{name: getattr(form, name) for name in ("n_features", "n_rules", "n_outputs", "order", "share", "of_paper")},
             "missing": form.missing,
+            "n_planes": form.n_planes,
+            "shared_spread": form.shared_spread,
             "interval": form.is_interval,
             "reduction": _REDUCTIONS[form.type_reduction],
-            "with_spreads": "spreads" in form.parameters,
+            "with_spreads": "spreads" in form.parameters and not form.n_planes,
             "with_heights": "heights" in form.parameters,
             **{field: offsets[name] for field, name in form.parameters.items()},
             **settings,
@@ -148,7 +157,15 @@ class CompiledStep(_Compiled):
         self.n_targets = int(settings["n_targets"])
 
     def __call__(
-        self, theta: Array, gradient: Array, rows: Array, order: Array, first: int, n_rows: int, share: float = 1.0
+        self,
+        theta: Array,
+        gradient: Array,
+        rows: Array,
+        order: Array,
+        first: int,
+        n_rows: int,
+        share: float = 1.0,
+        number: int = 0,
     ) -> float:
         """``share`` times the mean loss over rows and outputs; its gradient is written to ``gradient``.
 
@@ -160,7 +177,10 @@ class CompiledStep(_Compiled):
         order : ndarray of int64
             Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
         share : float
+        number : int
+            That of the step, from which a loss of all quantiles takes the levels of the rows.
         """
+        self._record["number"], self._record["batch_first"] = number, first
         n_parts = n_parts_of(n_rows, self._work_per_row)
         gradients = [gradient, *(np.empty_like(gradient) for _ in range(n_parts - 1))]
         scale, nothing = share / (n_rows * self.n_targets), np.empty((0, 3, 1), theta.dtype)

@@ -15,7 +15,15 @@ import math
 
 import numpy as np
 
-from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA, MIN_LOG_SIGMA, MIN_LOGIT, MIN_RATIO, MIN_SIGMA
+from deepfls.functional.constants import (
+    MAX_LOG_SIGMA,
+    MAX_SIGMA,
+    MIN_LOG_SIGMA,
+    MIN_LOGIT,
+    MIN_RATIO,
+    MIN_SIGMA,
+    MIN_SPREAD_LOGIT,
+)
 from deepfls.kernels.arithmetic import exponentials, index
 from deepfls.kernels.compiling import inner
 
@@ -24,6 +32,8 @@ FORM = np.dtype(
     [
         *((name, np.int64) for name in ("n_features", "n_rules", "n_outputs", "order", "interval", "of_paper", "missing")),
         *((name, np.int64) for name in ("with_spreads", "with_heights", "reduction", "loss", "trains_set", "n_targets")),
+        # Planes of a General Type-2 system, 0 for others; whether they share their spreads; number and first row of a step.
+        *((name, np.int64) for name in ("n_planes", "shared_spread", "number", "batch_first")),
         # Places of the raw parameters in the flat vector.
         *((name, np.int64) for name in ("centers", "sigmas", "spreads", "heights", "intercepts", "slopes", "mix")),
         # Factor of the exponents, option of the loss; share of the targets below a set, and weight of its ends.
@@ -83,6 +93,14 @@ def _fill_paper_widths(theta, form, sets):
 
 
 @inner
+def upper_spread(raw):
+    """b of a plane, (1 - MIN_RATIO) sigmoid(raw) with raw held above MIN_SPREAD_LOGIT, and its derivative."""
+    part = 1.0 / (1.0 + math.exp(-max(np.float64(raw), MIN_SPREAD_LOGIT)))
+    spread = (1.0 - MIN_RATIO) * part
+    return spread, spread * (1.0 - part) if raw >= MIN_SPREAD_LOGIT else 0.0
+
+
+@inner
 def _fill_sets(theta, form, sets, heights):
     """Fill the table of b and its derivatives, and heights (2, rules * features) with log h and its derivative."""
     if form.of_paper:
@@ -90,18 +108,25 @@ def _fill_sets(theta, form, sets, heights):
     else:
         _fill_ordered_widths(theta, form, sets)
     share, n = form.share, sets.shape[2]
-    for stack in range(sets.shape[0]):
+    own_rise = form.n_planes > 0 and sets.shape[0] > 1
+    for stack in range(1 if own_rise else 0, sets.shape[0]):
         for i in range(n):
             inverse = 1.0 / sets[stack, VALUE, i]
             b = -0.5 * share * inverse * inverse
             sets[stack, VALUE, i] = b
             sets[stack, BY_SIGMA, i] *= -2.0 * b * inverse
             sets[stack, BY_SPREAD, i] *= -2.0 * b * inverse
+    for i in range(n if own_rise else 0):  # the rise of planes is a share of each term of the log-firing
+        spread, by_raw = upper_spread(theta[index(form.spreads, i)])
+        sets[0, VALUE, i] = spread * sets[1, VALUE, i]
+        sets[0, BY_SIGMA, i] = spread * sets[1, BY_SIGMA, i]
+        sets[0, BY_SPREAD, i] = by_raw * sets[1, VALUE, i]
     if form.with_heights:  # log h = log sigmoid(raw), raw held above MIN_LOGIT
+        n = 1 if form.shared_spread else n
         raw = theta[form.heights : form.heights + n]
         for i in range(n):
             heights[0, i] = -abs(raw[i])
-        exponentials(heights[0])
+        exponentials(heights[0, :n])
         for i in range(n):
             decay = heights[0, i]
             heights[0, i] = min(max(raw[i], MIN_LOGIT), 0.0) - math.log1p(decay)
@@ -135,11 +160,12 @@ def fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights,
         for m in range(n_features):
             origin[m] += centers[p, m] / n_rules
         for m in range(n_features if form.with_heights else 0):
-            log_ratios[p] += share * heights[0, index(p * n_features, m)]
+            log_ratios[p] += share * heights[0, 0 if form.shared_spread else p * n_features + m]
     for stack in range(sets.shape[0]):
+        lower = stack < sets.shape[0] - 1 and form.n_planes == 0  # the first stack of planes is their rise
         for p in range(n_rules):
             column = stack * n_rules + p
-            constant = log_ratios[p] if stack < sets.shape[0] - 1 else 0.0
+            constant = log_ratios[p] if lower else 0.0
             for m in range(n_features):
                 b = sets[stack, VALUE, index(p * n_features, m)]
                 d = centers[p, m] - origin[m]
@@ -148,7 +174,7 @@ def fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights,
                 constant += b * d * d
             for m in range(n_features if form.missing else 0):
                 d, i = centers[p, m] - origin[m], index(p * n_features, m)
-                height = share * heights[0, i] if form.with_heights and stack < sets.shape[0] - 1 else 0.0
+                height = share * heights[0, i] if form.with_heights and lower else 0.0
                 firing_weights[index(2 * n_features, m), column] = -sets[stack, VALUE, i] * d * d - height
             firing_weights[firing_weights.shape[0] - 1, column] = constant
     for p in range(n_rules):
@@ -169,7 +195,7 @@ def fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, 
     to_centers, to_slopes, to_intercepts = _linear_parts(gradient, form)
     to_sigmas, to_spreads = gradient[form.sigmas : form.sigmas + n], gradient[form.spreads : form.spreads + n]
     for stack in range(sets.shape[0]):
-        lower = stack < sets.shape[0] - 1
+        lower = stack < sets.shape[0] - 1 and form.n_planes == 0
         for p in range(n_rules):
             column = stack * n_rules + p
             by_all = np.float64(to_firing[to_firing.shape[0] - 1, column])
@@ -182,13 +208,13 @@ def fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, 
                 to_b = to_firing[m, column] - 2.0 * d * by_linear + d * d * by_constant
                 to_centers[p, m] += 2.0 * sets[stack, VALUE, i] * (d * by_constant - by_linear)
                 to_sigmas[i] += to_b * sets[stack, BY_SIGMA, i]
-                if form.with_spreads:
+                if sets.shape[0] > 1:
                     to_spreads[i] += to_b * sets[stack, BY_SPREAD, i]
     for p in range(n_rules):
         for m in range(n_features if form.with_heights else 0):
-            i = index(p * n_features, m)
-            unknown = np.float64(to_firing[index(2 * n_features, m), p]) if form.missing else 0.0
-            gradient[index(form.heights, i)] = form.share * (to_log_ratios[p] - unknown) * heights[1, i]
+            i = 0 if form.shared_spread else p * n_features + m
+            unknown = np.float64(to_firing[index(2 * n_features, m), p]) if form.missing and form.n_planes == 0 else 0.0
+            gradient[form.heights + i] += form.share * (to_log_ratios[p] - unknown) * heights[1, i]
         for output in range(form.n_outputs):
             column = output * n_rules + p
             for m in range(to_slopes.shape[2]):

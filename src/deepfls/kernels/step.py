@@ -16,12 +16,11 @@ import numpy as np
 from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import compiled, inner
 from deepfls.kernels.end_points import add_end_gradients, average, exponentiate, find_ends, padded
-from deepfls.kernels.parameters import fill_gradient, fill_weights
+from deepfls.kernels.parameters import fill_gradient, fill_weights, upper_spread
+from deepfls.kernels.planes import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
 
-LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY = range(6)
+LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY, QUANTILES = range(7)
 REDUCTIONS = KM, NT, BMM, SM = range(4)
-# Places of y_left, y_right and y in values and slopes (rows, 3, outputs).
-LEFT, RIGHT, CRISP = range(3)
 
 # Rows of a block, or a half or quarter of them where the numbers of all rules would leave the second-level cache.
 BLOCK_ROWS, _BLOCK_NUMBERS = 128, 8192
@@ -70,12 +69,14 @@ def _losses(form, rows, order, first, n_rows, scale, values, slopes):
         if form.loss == CROSS_ENTROPY:
             loss = _cross_entropy(row, int(rows[place, n_features]), values, slopes)
         else:
+            tail = 0.5 * row_level(form, first + row) if form.loss == QUANTILES else form.tail
             for o in range(n_outputs):
                 target = rows[place, n_features + o]
-                value, slopes[row, CRISP, o] = _point_loss(form.loss, form.option, values[row, CRISP, o] - target)
-                loss += value
+                if form.loss != QUANTILES:
+                    value, slopes[row, CRISP, o] = _point_loss(form.loss, form.option, values[row, CRISP, o] - target)
+                    loss += value
                 for end in range(2 if form.trains_set else 0):
-                    quantile = form.tail if end == LEFT else 1.0 - form.tail
+                    quantile = tail if end == LEFT else 1.0 - tail
                     value, slope = _point_loss(PINBALL, quantile, values[row, end, o] - target)
                     loss += form.set_weight * value
                     slopes[row, end, o] = form.set_weight * slope
@@ -274,7 +275,12 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
     trains, needs_own = gradient.shape[0] > 0, form.reduction == BMM or form.reduction == SM
     needs_ends = form.reduction == KM or form.trains_set or not trains
     # What comes from the parameters, and gradients of it
-    sets = np.empty((2 if form.with_spreads else 1, 3, n_rules * n_features))
+    by_row = trains and form.loss == QUANTILES  # one plane for every row
+    n_planes = 1 if by_row else form.n_planes
+    own_rise = form.n_planes > 0 and not form.shared_spread
+    spread, by_raw = upper_spread(theta[form.spreads]) if form.shared_spread else (0.0, 0.0)
+    to_spread = 0.0
+    sets = np.empty((2 if form.with_spreads or own_rise else 1, 3, n_rules * n_features))
     heights, origin = np.empty((2, n_rules * n_features)), np.zeros(n_features)
     log_ratios, to_log_ratios = np.zeros(n_rules), np.zeros(n_rules)
     n_unknown = n_features if form.missing else 0
@@ -291,8 +297,11 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
     width = padded(n_rules) if form.interval else n_rules
     expanded, extended = np.empty((block, len(firing_weights)), dtype), np.empty((block, len(output_weights)), dtype)
     logs, outputs = np.empty((block, firing_weights.shape[1]), dtype), np.empty((block, output_weights.shape[1]), dtype)
-    firing = np.zeros(((3 if needs_own else 2) if form.interval else 1, block, width))
+    n_stacks = 2 * n_planes if n_planes else ((3 if needs_own else 2) if form.interval else 1)
+    firing = np.zeros((n_stacks, block, width))
     y, row_scratch = np.zeros((block if form.interval else 0, n_outputs, width)), np.empty((3, width))
+    widths, shares, peaks = np.empty((n_planes, block)), np.empty(n_planes), np.empty((n_planes, block))
+    ends = np.empty((n_planes, block if n_planes else 0, 3, n_outputs))
     values, slopes, moving = np.empty((block, 3, n_outputs)), np.zeros((block, 3, n_outputs)), np.empty(block, np.int64)
     gradient[:] = 0.0
     loss = 0.0
@@ -304,16 +313,26 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
             _expand(rows, order, first + start, n, origin, expanded, extended)
         np.dot(expanded[:n], firing_weights, logs[:n])
         np.dot(extended[:n], output_weights, outputs[:n])
-        _load_firing(logs, form, log_ratios, n, firing)
-        if form.interval:
+        if n_planes:
+            fill_widths(form, by_row, first + start, n, widths, shares)
+            plane_outputs(
+                form, logs, log_ratios, spread, outputs, by_row, widths, shares, n, firing, peaks, y, moving, ends, values
+            )
+        elif form.interval:
+            _load_firing(logs, form, log_ratios, n, firing)
             _interval_outputs(theta, form, outputs, n, firing, y, needs_ends, moving, values)
         else:
+            _load_firing(logs, form, log_ratios, n, firing)
             _type_1_outputs(outputs, n, firing[0], values)
         if not trains:
             results[start : start + n] = values[:n]
             continue
         loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
-        if form.interval:
+        if n_planes:
+            to_spread += plane_gradients(
+                form, by_row, widths, shares, n, firing, y, ends, slopes, spread, logs, outputs, to_log_ratios
+            )
+        elif form.interval:
             _interval_gradients(
                 theta, form, n, firing, y, values, slopes, row_scratch, logs, outputs, to_log_ratios, gradient
             )
@@ -325,4 +344,6 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
         to_outputs += part_outputs
     if trains:
         fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, to_outputs, gradient)
+        if form.shared_spread:
+            gradient[form.spreads] = to_spread * by_raw
     return loss

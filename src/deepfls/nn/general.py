@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor, nn
 
 from deepfls._checks.tensors import check_assigned_values, check_range_values
 from deepfls._checks.values import check_count, check_option
-from deepfls.functional.constants import MIN_LOGIT, MIN_RATIO
+from deepfls.functional.constants import MIN_LOGIT, MIN_RATIO, MIN_SPREAD_LOGIT
 from deepfls.functional.firing import IntervalFiring, log_firing, relative_interval_firing, share_of
 from deepfls.functional.karnik_mendel import ALGORITHMS, TypeReducedSet
 from deepfls.functional.planes import (
@@ -21,16 +22,15 @@ from deepfls.functional.planes import (
     plane_width,
 )
 from deepfls.functional.reduction import type_reduced_set
+from deepfls.kernels import SystemForm
 from deepfls.nn.antecedents import T1Antecedents
 from deepfls.nn.constraints import UnitInterval
-from deepfls.nn.systems import IT2FLS, T1FLS, ReducedOutput, _forwarded
+from deepfls.nn.systems import IT2FLS, N_PARAMETERS, T1FLS, ReducedOutput, _forwarded
 
 # Spreads at the start: wide enough that the first steps can change the planes in both directions.
 _LOWER_SPREAD, _UPPER_SPREAD = 0.4, 0.2
 # The upper sets of the widest plane are at most 1 / √(1 - b) = 32 times as wide as the primary ones.
 _MAX_UPPER_SPREAD = 1.0 - MIN_RATIO
-# Smallest logit of b, a spread of 1e-13: the widths of its Gaussian stay far from overflow.
-_MIN_SPREAD_LOGIT = -30.0
 
 
 class GT2Antecedents(T1Antecedents):
@@ -96,7 +96,7 @@ class GT2Antecedents(T1Antecedents):
     @property
     def upper_spreads(self) -> Tensor:
         """b, in (0, 1): the upper sets of the widest plane are 1 / √(1 - b) times as wide as the primary ones."""
-        return torch.sigmoid(self.raw_spreads.clamp(min=_MIN_SPREAD_LOGIT)) * _MAX_UPPER_SPREAD
+        return torch.sigmoid(self.raw_spreads.clamp(min=MIN_SPREAD_LOGIT)) * _MAX_UPPER_SPREAD
 
     @upper_spreads.setter
     def upper_spreads(self, value: Any) -> None:
@@ -279,5 +279,14 @@ class GT2FLS(T1FLS):
             system.centers, system.intercepts, system.slopes = self.centers, self.intercepts, self.slopes
         return system.requires_grad_(self.centers.requires_grad)
 
+    def form(self) -> SystemForm | None:
+        form = super().form()
+        if form is None:
+            return None
+        return dataclasses.replace(form, is_interval=True, n_planes=self.n_planes, shared_spread=self.shared_spread)
+
     def extra_repr(self) -> str:
         return f"n_planes={self.n_planes}, algorithm={self.algorithm!r}"
+
+
+N_PARAMETERS |= {GT2FLS: 0, GT2Antecedents: 4}

@@ -96,13 +96,13 @@ class _FLS(ConstrainedModule):
     def form(self) -> SystemForm | None:
         """This system as the compiled kernels take it; None if it is a subclass, hooked, or has modified parts."""
         parts = (self, self.antecedents, self.consequents)
-        if type(self) not in _N_PARAMETERS or any(map(_is_hooked, parts)):
+        if type(self) not in N_PARAMETERS or any(map(_is_hooked, parts)):
             return None
         if self.missing and getattr(self, "uncertainty", "") == "h":
             return None  # the kernels take one product for both sets, which differ where an input is unknown
         for part in parts:
             # Fewer registered names if a parameter was replaced by a buffer or an attribute.
-            if len(part._parameters) != _N_PARAMETERS.get(type(part)):
+            if len(part._parameters) != N_PARAMETERS.get(type(part)):
                 return None
         algorithm, reduction = getattr(self, "algorithm", "auto"), getattr(self, "type_reduction", "km")
         if reduction == "km" and algorithm not in ("auto", "newton"):
@@ -335,5 +335,5 @@ class IT2FLS(_FLS):
 
 
 # Names of parameters that each part registers.
-_N_PARAMETERS: dict[type, int] = {T1FLS: 0, IT2FLS: 1, T1Antecedents: 2, IT2Antecedents: 4, TSKConsequents: 2}
+N_PARAMETERS: dict[type, int] = {T1FLS: 0, IT2FLS: 1, T1Antecedents: 2, IT2Antecedents: 4, TSKConsequents: 2}
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")

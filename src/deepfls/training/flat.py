@@ -148,7 +148,7 @@ class ByKernel:
             check_batch(rows.x, self._system.n_features, self._system.centers)
             self._table = (rows.packed,)
             self._rows = rows.packed.numpy()
-        return self._step(self._theta, self._gradient, self._rows, order, first, size, share)
+        return self._step(self._theta, self._gradient, self._rows, order, first, size, share, number)
 
 
 class SlopeDecay:

@@ -1,0 +1,214 @@
+# mypy: disable-error-code="no-untyped-def"
+# (compiled functions: Numba infers the types)
+"""Planes of General Type-2 systems: ends of every plane from one log-firing, and gradients back to it.
+
+With log-firing L, its rise -N and drop -H, a plane of width t has the log bounds L + t H and L - min(t, 1) N. Planes go
+from the narrowest to the widest, so that the ends of one are where the search for those of the next begins.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from deepfls.functional.constants import LOG_FLOOR, ROW_TURN, SMALLEST_ALPHA, SMALLEST_LEVEL, STEP_TURN
+from deepfls.kernels.arithmetic import index, largest
+from deepfls.kernels.compiling import inner
+from deepfls.kernels.end_points import ROUNDING, average, exponentiate, find_ends
+
+# Places of y_left, y_right and y in values and slopes (rows, 3, outputs).
+LEFT, RIGHT, CRISP = range(3)
+
+_LOG_SMALLEST = math.log(SMALLEST_ALPHA)
+_SMALLEST_FIRING = math.exp(LOG_FLOOR)
+
+
+@inner
+def row_level(form, place):
+    """Level of the plane of a row in a step that trains quantiles, by its place in the batch."""
+    turned = (place - form.batch_first + 0.5) * ROW_TURN + form.number * STEP_TURN
+    return max(turned - math.floor(turned), SMALLEST_LEVEL)
+
+
+@inner
+def fill_widths(form, by_row, first, n_rows, widths, shares):
+    """Fill widths (planes, rows) of the planes, and the shares (planes,) that they have in the crisp output."""
+    n_planes, total = widths.shape[0], 0.0
+    for k in range(n_planes):
+        # From 1 downwards in equal steps, the last one the smallest level.
+        level = 1.0 - k / max(n_planes - 1, 1) if k < n_planes - 1 else SMALLEST_ALPHA
+        shares[k] = level
+        total += level
+        t = math.sqrt(math.log(level) / _LOG_SMALLEST)
+        for row in range(n_rows):
+            widths[k, row] = math.sqrt(math.log(row_level(form, first + row)) / _LOG_SMALLEST) if by_row else t
+    for k in range(n_planes):
+        shares[k] /= total
+
+
+@inner
+def _load_upper(logs, spread, widths, n_rows, n_rules, up, peaks):
+    """Fill the logarithms of upper firing (rows, width) relative to each row's largest, and that one, (rows,)."""
+    primary = logs.shape[1] - n_rules
+    for row in range(n_rows):
+        u = min(widths[row], 1.0)
+        if primary:
+            for p in range(n_rules):
+                up[row, p] = logs[row, index(primary, p)] - u * min(np.float64(logs[row, p]), 0.0)
+        else:
+            u *= spread
+            for p in range(n_rules):
+                log = np.float64(logs[row, p])
+                up[row, p] = log - u * min(log, 0.0)
+        peaks[row] = largest(up, row, 0, n_rules)
+        for p in range(n_rules):
+            up[row, p] -= peaks[row]
+
+
+@inner
+def _load_planes(logs, log_ratios, spread, by_row, widths, n_rows, n_rules, firing, peaks):
+    """Fill firing (2 planes, rows, width) with upper and lower bounds of every plane, relative to each row's largest."""
+    n_planes, primary = widths.shape[0], logs.shape[1] - n_rules
+    for k in range(n_planes):
+        _load_upper(logs, spread, widths[k], n_rows, n_rules, firing[2 * k], peaks[k])
+        if k == 0 and (by_row or n_planes == 1):
+            for row in range(n_rows):
+                for p in range(n_rules):
+                    log = logs[row, index(primary, p)] - peaks[0, row]
+                    firing[1, row, p] = log + widths[0, row] * log_ratios[p]
+            exponentiate(firing[:2], n_rows, n_rules)
+        else:
+            exponentiate(firing[2 * k : 2 * k + 1], n_rows, n_rules)
+        if k > 0:  # lower firing is that of the first plane, the Type-1 system, times a number for each rule
+            ratios = np.exp(widths[k, 0] * log_ratios)
+            up, low = firing[2 * k], firing[2 * k + 1]
+            for row in range(n_rows):
+                scale = math.exp(peaks[0, row] - peaks[k, row])
+                for p in range(n_rules):
+                    value = max(scale * ratios[p] * firing[0, row, p], _SMALLEST_FIRING)
+                    low[row, p] = min(value, up[row, p])
+
+
+@inner
+def _is_type_1(by_row, n_planes, k):
+    """Whether a plane is the Type-1 system for all rows: its ends are one average."""
+    return k == 0 and n_planes > 1 and not by_row
+
+
+@inner
+def plane_outputs(
+    form, logs, log_ratios, spread, outputs, by_row, widths, shares, n_rows, firing, peaks, y, moving, ends, values
+):
+    """Fill the ends (planes, rows, 3, outputs) of all planes; values are those of the widest one, and the crisp output."""
+    n_rules, n_planes = form.n_rules, widths.shape[0]
+    _load_planes(logs, log_ratios, spread, by_row, widths, n_rows, n_rules, firing, peaks)
+    for o in range(form.n_outputs):
+        for row in range(n_rows):
+            for p in range(n_rules):
+                y[row, o, p] = outputs[row, index(o * n_rules, p)]
+            values[row, CRISP, o] = 0.0
+    for k in range(n_planes):
+        up, low, found = firing[2 * k], firing[2 * k + 1], ends[k]
+        for o in range(form.n_outputs):
+            if _is_type_1(by_row, n_planes, k):
+                for row in range(n_rows):
+                    found[row, LEFT, o], _ = average(y, row, o, up)
+                    found[row, RIGHT, o] = found[row, LEFT, o]
+            else:
+                for row in range(n_rows if k else 0):
+                    found[row, LEFT, o], found[row, RIGHT, o] = ends[k - 1, row, LEFT, o], ends[k - 1, row, RIGHT, o]
+                find_ends(y, o, low, up, n_rows, n_rules, found, moving, k > 0)
+            for row in range(n_rows):
+                values[row, CRISP, o] += 0.5 * shares[k] * (found[row, LEFT, o] + found[row, RIGHT, o])
+    for o in range(form.n_outputs):
+        for row in range(n_rows):
+            values[row, LEFT, o], values[row, RIGHT, o] = ends[-1, row, LEFT, o], ends[-1, row, RIGHT, o]
+
+
+@inner
+def _add_average_gradients(y, row, output, firing, mean, by, to_logs, outputs):
+    """Add the gradients of the average of one row and output, whose slope is ``by``."""
+    n_rules, first, total = to_logs.shape[1], output * to_logs.shape[1], 0.0
+    for p in range(firing.shape[1]):
+        total += firing[row, p]
+    scale = by / total
+    for p in range(n_rules):
+        share = scale * firing[row, p]
+        to_logs[row, p] += share * (y[row, output, p] - mean)
+        outputs[row, index(first, p)] += share
+
+
+@inner
+def _add_plane_gradients(y, row, output, low, up, ends, slack, by_left, by_right, t, to_logs, to_rises, to_ratios, outputs):
+    """Add the gradients of both ends of a plane of width t, of one row and output.
+
+    As :func:`deepfls.kernels.end_points.add_end_gradients`, with one pass for everything that the bounds come from.
+    """
+    n_rules, first, u = to_logs.shape[1], output * to_logs.shape[1], min(t, 1.0)
+    left, right = ends[row, LEFT, output], ends[row, RIGHT, output]
+    left_limit, right_limit = left + slack, right - slack
+    left_sum = right_sum = 0.0
+    for p in range(up.shape[1]):
+        value, f_low, f_up = y[row, output, p], low[row, p], up[row, p]
+        left_sum += f_up if value <= left_limit else f_low
+        right_sum += f_up if value >= right_limit else f_low
+    left_scale, right_scale = by_left / left_sum, by_right / right_sum
+    for p in range(n_rules):
+        value, f_low, f_up = y[row, output, p], low[row, p], up[row, p]
+        left_up, right_up = value <= left_limit, value >= right_limit
+        left_share = left_scale * (f_up if left_up else f_low)
+        right_share = right_scale * (f_up if right_up else f_low)
+        left_push, right_push = (value - left) * left_share, (value - right) * right_share
+        to_up = (left_push if left_up else 0.0) + (right_push if right_up else 0.0)
+        both = left_push + right_push
+        to_logs[row, p] += both
+        to_rises[row, p] -= u * to_up
+        to_ratios[p] += t * (both - to_up)
+        outputs[row, index(first, p)] += left_share + right_share
+
+
+@inner
+def plane_gradients(form, by_row, widths, shares, n_rows, firing, y, ends, slopes, spread, logs, outputs, to_ratios):
+    """Replace log-firing and consequents of some rows by their gradients; returns that of a shared spread.
+
+    Slopes of the ends are those of the widest plane.
+    """
+    n_rules, n_planes, n_outputs = form.n_rules, widths.shape[0], form.n_outputs
+    primary = logs.shape[1] - n_rules
+    to_logs, to_rises = np.zeros((n_rows, n_rules)), np.zeros((n_rows, n_rules))
+    slack = np.zeros((n_rows, n_outputs))
+    for row in range(n_rows):
+        for o in range(n_outputs):
+            for p in range(n_rules):
+                slack[row, o] += abs(y[row, o, p])
+            slack[row, o] *= ROUNDING
+        for column in range(n_outputs * n_rules):
+            outputs[row, column] = 0.0
+    for k in range(n_planes):
+        up, low, found, last = firing[2 * k], firing[2 * k + 1], ends[k], k == n_planes - 1
+        for row in range(n_rows):
+            for o in range(n_outputs):
+                half = 0.5 * shares[k] * slopes[row, CRISP, o]
+                if _is_type_1(by_row, n_planes, k):
+                    _add_average_gradients(y, row, o, up, found[row, LEFT, o], 2.0 * half, to_logs, outputs)
+                else:
+                    by_left = half + (slopes[row, LEFT, o] if last else 0.0)
+                    by_right = half + (slopes[row, RIGHT, o] if last else 0.0)
+                    _add_plane_gradients(
+                        y, row, o, low, up, found, slack[row, o], by_left, by_right, widths[k, row],
+                        to_logs, to_rises, to_ratios, outputs,
+                    )  # fmt: skip
+    to_spread = 0.0
+    for row in range(n_rows):
+        if primary:
+            for p in range(n_rules):
+                logs[row, index(primary, p)] = to_logs[row, p]
+                logs[row, p] = to_rises[row, p] if logs[row, p] < 0.0 else 0.0
+        else:
+            for p in range(n_rules):
+                log = np.float64(logs[row, p])
+                to_rise = to_rises[row, p] if log < 0.0 else 0.0
+                to_spread += to_rise * log
+                logs[row, p] = to_logs[row, p] + spread * to_rise
+    return to_spread
