@@ -37,7 +37,7 @@ class _PlaneEnds:
 
     def __init__(self, system: GT2FLS, z: Tensor, output: int) -> None:
         self._firing = system.antecedents.plane_firing(z)
-        self._consequents = system.consequents(z)[:, :, output : output + 1]
+        self._consequents = system._rule_outputs(z)[:, :, output : output + 1]
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
         """Left and right end, each (batch,), of the planes of widths t (batch,)."""
