@@ -38,12 +38,15 @@ def new_system(n_outputs: int = 1, n_rules: int = 5, dtype: torch.dtype = torch.
     return system
 
 
-def assert_same_step(system: GT2FLS, name: str, n_rows: int, number: int = 7, bound: float = 1e-9) -> None:
+def assert_same_step(
+    system: GT2FLS, name: str, n_rows: int, number: int = 7, bound: float = 1e-9, unknown: float = 0.0
+) -> None:
     loss, random = LOSSES[name], np.random.default_rng(1)
     n_targets = 1 if name == "cross-entropy" else system.n_outputs
     y = random.integers(2, size=(n_rows, 1)) if name == "cross-entropy" else random.normal(size=(n_rows, n_targets))
     columns = [random.normal(size=(n_rows, 3)), y, random.uniform(0, 2, size=(n_rows, 1))]
     table = np.concatenate(columns, axis=1).astype(np.dtype(str(system.centers.dtype).split(".")[1]))
+    table[:, :3][random.uniform(size=(n_rows, 3)) < unknown] = np.nan
     step = compiled_step(system, loss)
     assert step is not None
     theta = torch.nn.utils.parameters_to_vector(system.parameters()).detach().numpy()
@@ -75,6 +78,14 @@ def test_step_equals_the_plain_formulas_at_odd_sizes(n_rows: int, n_rules: int) 
 def test_step_equals_the_plain_formulas_in_float32() -> None:
     for shared, name in itertools.product((True, False), ("l2", "quantiles", "set")):
         assert_same_step(new_system(dtype=torch.float32, shared_spread=shared), name, 50, bound=5e-3)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_step_equals_the_plain_formulas_with_unknown_inputs(shared: bool) -> None:
+    system = new_system(shared_spread=shared)
+    system.missing = True
+    for name in ("l2", "quantiles"):
+        assert_same_step(system, name, 40, unknown=0.3)
 
 
 def test_levels_of_a_batch_do_not_depend_on_its_place_in_the_order() -> None:
