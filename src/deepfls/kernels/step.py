@@ -17,7 +17,7 @@ from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import compiled, inner
 from deepfls.kernels.end_points import add_end_gradients, average, exponentiate, find_ends, padded
 from deepfls.kernels.parameters import fill_gradient, fill_weights, upper_spread
-from deepfls.kernels.planes import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
+from deepfls.kernels.plane_steps import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
 
 LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY, QUANTILES = range(7)
 REDUCTIONS = KM, NT, BMM, SM = range(4)
