@@ -27,6 +27,9 @@ from _timing import threads
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.nn import IT2FLS
 
+# Parts of the sentences about a table that a user is to be told.
+_TOLD = ("left out", "far beyond all others", "The target ", "The table ", "to learn from")
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 SYSTEMS: dict[str, dict[str, str]] = {
@@ -192,7 +195,7 @@ def broken_promises(model: FLSRegressor | FLSClassifier, case: Case) -> Iterator
         if not ((lower >= 0) & (lower <= upper) & (upper <= 1)).all():
             yield f"firing on {place} is not 0 <= lower <= upper <= 1"
         if isinstance(model.system_, IT2FLS):
-            reduced = model.system_.reduce(torch.from_numpy(model.x_scaling_.apply(x)))
+            reduced = model.system_.reduce(torch.from_numpy(model.x_scaling_.apply(model._known_x(x))))
             if not bool(((reduced.y_left <= reduced.y) & (reduced.y <= reduced.y_right)).all()):
                 yield f"the type-reduced set on {place} is not y_left <= y <= y_right"
     system = model.system_
@@ -224,7 +227,7 @@ def failure(table: str, system: str, seed: int, epochs: int = EPOCHS) -> str:
             wrong = list(broken_promises(model, case))
         except Exception as error:  # noqa: BLE001  # any error is a failure
             wrong = [f"{type(error).__name__}: {error}"]
-    wrong += [f"{w.category.__name__}: {w.message}" for w in leaked]
+    wrong += [f"{w.category.__name__}: {w.message}" for w in leaked if not any(word in str(w.message) for word in _TOLD)]
     return "; ".join(wrong)
 
 

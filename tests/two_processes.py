@@ -64,7 +64,7 @@ def main(folder: Path) -> None:
         group.barrier()
         commands(folder)
         try:
-            FLSRegressor(**SETTINGS).fit(regression(folder / "bad" / "*.parquet"))
+            FLSRegressor(**SETTINGS).fit(regression(folder / "bad" / "*.parquet", nulls="error"))
         except ValueError as error:
             said |= {"error": str(error), "told": getattr(error, "told", False)}
     print(json.dumps(said))

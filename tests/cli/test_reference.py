@@ -26,7 +26,8 @@ def test_reference_lists_settings_with_their_defaults() -> None:
     rows = {}
     for name in options.all_settings():
         values = [
-            json.dumps(value).replace("null", "none") for value in (defaults[name], classes.get(name, defaults[name]))
+            json.dumps(value).replace("null", "none")
+            for value in (defaults.get(name, classes.get(name)), classes.get(name, defaults.get(name)))
         ]
         text = f"`{values[0]}`" if len(set(values)) == 1 else f"`{values[0]}`; for classes `{values[1]}`"
         rows[options.option_of(name)] = text.replace("`none`", "none")

@@ -200,17 +200,24 @@ def test_broken_compression_is_refused(write: Write) -> None:
     assert message.count("\n") == 0
 
 
-@pytest.mark.parametrize("content", ["é,b\n1,2\n".encode("latin-1"), "a,b\n1,2\n".encode("utf-16")])
-def test_other_encoding_is_refused(write: Write, content: bytes) -> None:
-    assert refused(write("t.csv", content)) == "'t.csv' must be UTF-8 text: save it in that encoding."
+def test_other_encodings_are_read(write: Write) -> None:
+    with pytest.warns(UserWarning, match=r"^'t\.csv' is no UTF-8 text and is read as Windows-1252\.$"):
+        assert read_table(write("t.csv", "é,b\n1,2\n".encode("latin-1"))).names == ["é", "b"]
+    assert read_table(write("u.csv", "é,b\n1,2\n".encode("utf-16"))).names == ["é", "b"]
 
 
-def test_duplicate_names_are_refused(write: Write) -> None:
-    message = "'{}' must have distinct column names, got 'a', 'b' more than once."
-    assert refused(write("t.csv", "a,b,a,b,c\n1,2,3,4,5\n")) == message.format("t.csv")
+def test_names_that_come_again_get_a_number(write: Write) -> None:
+    with pytest.warns(UserWarning, match="has column names more than once, which are now called 'a_2', 'b_2'"):
+        assert read_table(write("t.csv", "a,b,a,b,c\n1,2,3,4,5\n")).names == ["a", "b", "a_2", "b_2", "c"]
     path = write("t.parquet", "")
-    parquet.write_table(pa.Table.from_arrays([pa.array([1])] * 5, names=["a", "b", "a", "b", "c"]), path)
-    assert refused(path) == message.format("t.parquet")
+    parquet.write_table(pa.Table.from_arrays([pa.array([1])] * 3, names=["a", "a", "a_2"]), path)
+    with pytest.warns(UserWarning, match="now called 'a_3'"):
+        assert read_table(path).names == ["a", "a_3", "a_2"]
+
+
+def test_delimiter_is_the_one_that_rows_have_as_often_as_the_header(write: Write) -> None:
+    assert read_table(write("t.csv", 'a;"b, c"\n1,5;2,5\n2,5;3,5\n')).names == ["a", "b, c"]
+    assert read_table(write("u.csv", "a|b\n1|2\n")).names == ["a", "b"]
 
 
 def test_files_of_other_columns_are_refused(write: Write) -> None:

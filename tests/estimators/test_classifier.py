@@ -39,3 +39,31 @@ def test_start_favours_the_class_of_each_row() -> None:
     logits = np.log(model.predict_proba(X[:30]))
     margin = np.sort(logits, axis=1)[:, -1] - np.sort(logits, axis=1)[:, -2]
     assert np.median(margin) == pytest.approx(3.0, abs=0.5)
+
+
+def test_class_weights_are_sample_weights() -> None:
+    x, labels = X[:40], np.where(np.arange(40) % 4 == 0, "rare", "common")
+    counts = {name: (labels == name).sum() for name in ("rare", "common")}
+    expected = classifier().fit(x, labels, sample_weight=[40 / (2 * counts[name]) for name in labels]).predict_proba(x)
+    balanced = classifier(class_weight="balanced").fit(x, labels)
+    np.testing.assert_allclose(balanced.predict_proba(x), expected)
+    named = classifier(class_weight={name: 40 / (2 * counts[name]) for name in counts}).fit(x, labels)
+    np.testing.assert_allclose(named.predict_proba(x), expected)
+    with pytest.raises(ValueError, match=r"^class_weight must name classes of y, common, rare, got 'odd'\.$"):
+        classifier(class_weight={"odd": 2.0}).fit(x, labels)
+
+
+def test_decision_function_orders_rows_as_the_probabilities_do() -> None:
+    two = classifier().fit(X, np.where(X[:, 0] > 0, "up", "down"))
+    odds = two.predict_proba(X)
+    np.testing.assert_allclose(two.decision_function(X), np.log(odds[:, 1] / odds[:, 0]))
+    many = classifier().fit(X, LABELS)
+    if len(many.classes_) > 2:
+        assert many.decision_function(X).shape == (len(X), len(many.classes_))
+
+
+def test_eval_set_of_classes_is_measured() -> None:
+    model = classifier().fit(X[:30], LABELS[:30], eval_set=[(X[30:], LABELS[30:])])
+    assert all(np.isfinite(row["validation_loss"]) for row in model.history_)
+    with pytest.raises(ValueError, match=r"^y of eval_set must hold classes of y, got "):
+        classifier().fit(X, LABELS, eval_set=(X[:1], ["other"]))

@@ -109,7 +109,7 @@ def test_huber_loss_follows_an_outlier_less_than_squares_do() -> None:
     y = np.append(Y, 500.0)
     x = np.vstack([X, X[:1]])
     errors = {
-        name: np.abs(regressor(epochs=60, loss=name, loss_options=options).fit(x, y).predict(X) - Y).mean()
+        name: np.abs(regressor(epochs=60, loss=name, loss_options=options, outliers="keep").fit(x, y).predict(X) - Y).mean()
         for name, options in (("l2", None), ("huber", {"delta": 0.01}))
     }
     assert errors["huber"] < 0.5 * errors["l2"]
@@ -237,10 +237,11 @@ def test_scaling_none_keeps_the_units_of_the_data() -> None:
         assert (scaling.scale == 1).all()
 
 
+@pytest.mark.filterwarnings("ignore:n_rules=100 is more than the 48 rows")
 @pytest.mark.parametrize("n_rules", [1, 4, 100])
-def test_number_of_rules_may_exceed_the_number_of_rows(n_rules: int) -> None:
+def test_rules_are_at_most_as_many_as_rows(n_rules: int) -> None:
     model = regressor(n_rules=n_rules).fit(X, Y)
-    assert model.rule_shares_.shape == (n_rules,)
+    assert model.rule_shares_.shape == (min(n_rules, 48),)
     assert np.isfinite(model.predict(X)).all()
 
 

@@ -156,6 +156,8 @@ class Setting:
         """The argument of the constructor for the value of an option."""
         kind = self.types[0]
         if "Mapping" in self.members:
+            if "str" in self.members and len(given) == 1 and "=" not in given[0]:
+                return given[0]
             return dict(self._pair(text) for text in given)
         if kind is str:
             return None if given == "none" and "None" in self.members else given

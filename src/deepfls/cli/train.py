@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _TASKS = ("auto", "regression", "classification")
 _OF_STREAMS = ("buffer_rows", "checkpoint_dir", "checkpoint_every", "resume")
+# A target of at most so many different whole numbers, on at least so many rows, may hold classes.
+_FEW_VALUES, _FEW_ROWS = 10, 20
 # Training rows of a stream that are measured: more would take longer than an epoch, and change no digit that is printed.
 _MEASURED_ROWS = 2**20
 
@@ -167,6 +169,8 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
     x = inputs(table, layout, arguments.get("missing_values"))
     y = targets(table, layout, classes=classes)
+    if not classes and given.get("task", "auto") == "auto":
+        _hint_at_classes(y)
     weight = numbers(table, given["weight"]) if "weight" in given else None
     parts = split_rows(table, given.get("test_fraction", 0.0), given.get("random_state", 0), y if classes else None)
     pieces = {part: (x.take(rows) if len(parts) > 1 else x, y[rows]) for part, rows in parts.items()}
@@ -241,6 +245,19 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
         )
 
 
+def _hint_at_classes(y: Array) -> None:
+    """Tell that a target of few whole numbers may hold classes; of 0 and 1 alone the estimator tells itself."""
+    import numpy as np
+
+    values = np.unique(y)
+    if y.ndim == 1 and len(y) >= _FEW_ROWS and 2 < len(values) <= _FEW_VALUES and (values == np.rint(values)).all():
+        warnings.warn(
+            f"The target has {len(values)} different values, all whole numbers: --task classification takes them as "
+            "classes.",
+            stacklevel=2,
+        )
+
+
 def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
     """The layout for a task, and True for classification; "auto" classifies a target of text or of true and false."""
     classes = task == "classification" or (task == "auto" and layout.target_kind != "number")
@@ -285,6 +302,8 @@ def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: boo
     for name in arguments:
         if classes and name not in o.settings_of("ClassifierSettings"):
             raise UsageError(f"{o.option_of(name)} must be given for numbers only, got a target of classes.")
+        if not classes and name not in o.settings_of("RegressorSettings"):
+            raise UsageError(f"{o.option_of(name)} must be given with classes, got a target of numbers.")
     for column in (*arguments.get("group_calibration", ()), *arguments.get("categorical", ())):
         if column not in layout.features:
             hint = did_you_mean(column, layout.features)

@@ -115,22 +115,23 @@ def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bo
     from rich.markup import escape
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from deepfls.data.tables import TableError, csv_delimiter, file_errors, kind_of, quoted
+    from deepfls.data.tables import NULL_TEXTS, TableError, csv_delimiter, file_errors, kind_of, quoted
 
     label = quoted(path)
     shown = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
     with file_errors(label, "converted to Parquet"), replaced_file(target) as temporary:
-        reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
-        parsing = csv.ParseOptions(delimiter=csv_delimiter(path, label), newlines_in_values=True)
+        delimiter, encoding = csv_delimiter(path, label)
+        reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False, encoding=encoding)
+        parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
         # The types are those of the first block.
-        with csv.open_csv(path, reading, parsing) as first:
+        with csv.open_csv(path, reading, parsing, csv.ConvertOptions(null_values=NULL_TEXTS)) as first:
             types = {field.name: field.type for field in first.schema}
             types |= {name: pa.float64() for name, kind in types.items() if kind_of(kind) in ("number", "empty")}
             types |= {name: pa.string() for name in text_columns if name in types}
         if len(types) < len(first.schema):
             raise TableError(f"{label} must have distinct column names.")
         with (
-            csv.open_csv(path, reading, parsing, csv.ConvertOptions(column_types=types)) as blocks,
+            csv.open_csv(path, reading, parsing, csv.ConvertOptions(column_types=types, null_values=NULL_TEXTS)) as blocks,
             parquet.ParquetWriter(temporary, blocks.schema) as writer,
             Progress(*shown, console=Console(stderr=True), disable=not bar) as progress,
         ):

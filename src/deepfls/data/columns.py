@@ -47,7 +47,8 @@ class Column:
     name: str
     role: str = "number"
     categories: tuple[str, ...] = ()  # of a category, in the order of their inputs
-    pooled: tuple[str, ...] = ()  # rare categories that are read as the last one, "other"
+    # Rare categories that are read as the last one, "other"; of numbers, texts that were in the training table.
+    pooled: tuple[str, ...] = ()
     decimal: str = "."  # of numbers that are written as text
     date_format: str = ""  # of dates that are written as text
     date_parts: tuple[str, ...] = ()  # keys of DATE_PARTS
@@ -95,7 +96,8 @@ class Column:
             return without_sentinels(values, self.missing_values)
         distinct, places = distinct_texts(values, self.missing_values)
         numbers = np.array([np.nan if text is None else _number_or_nan(text, self.decimal) for text in distinct] + [np.nan])
-        wrong = [text for text in distinct if text is not None and np.isnan(_number_or_nan(text, self.decimal))]
+        wrong = [text for text, number in zip(distinct, numbers, strict=False) if np.isnan(number)]
+        wrong = [text for text in wrong if text not in self.pooled]
         unknown.setdefault(self.name, []).extend(wrong)
         return numbers[places]
 

@@ -57,7 +57,13 @@ class _Notes:
         """Note a fact about a column: the words behind its name."""
         self._columns.setdefault(fact, []).append(name)
 
+    def forget(self, reason: str) -> None:
+        """Take back that columns are left out for a reason."""
+        self._columns.pop(f"{reason} and is left out", None)
+
     def tell(self) -> None:
+        if not self._columns:
+            return
         from deepfls.data.tables import listed  # here: pyarrow is slow to import, and a table of numbers does without
 
         for fact, names in self._columns.items():
@@ -106,6 +112,12 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
             found = _other_column(column, values, notes)
         columns.append(found)
     described = Columns(tuple(columns), named)
+    if described.width == 0:
+        first = described.columns[0]
+        raise ValueError(
+            f"X must have a column to learn from, but {first.name!r} {first.reason} and is left out; "
+            f"categorical=[{first.name!r}] (--categorical {first.name}) takes its texts as categories."
+        )
     if complete:
         described = _without_useless(described, table, notes)
     notes.tell()
@@ -141,7 +153,7 @@ def _written_numbers(column: Column, style: NumberStyle, notes: _Notes) -> Colum
 
         words = f"{listed(style.wrong)} among its numbers, which counts as missing"
         notes.add(column.name, f"has {words}")
-    return dataclasses.replace(column, decimal=style.decimal)
+    return dataclasses.replace(column, decimal=style.decimal, pooled=style.wrong)
 
 
 def _text_column(
@@ -258,5 +270,6 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
                     found[place] = notes.left_out(column, f"repeats column {first!r}")
                 alike.append((column.name, numbers))
     if all(column.role == "left out" for column in found):
-        return columns  # nothing varies: the model is a constant, and the constant columns stay
+        notes.forget(_CONSTANT)  # nothing varies: the model is a constant, and the constant columns stay
+        return columns
     return Columns(tuple(found), columns.named)

@@ -1,7 +1,8 @@
 """Wild values: single numbers so far from all others that they would decide the scale of a column, and ruin a fit.
 
 A value is wild if it lies more than ten times the range between the 5 % and the 95 % quantile beyond that range, and if at
-most one value in a hundred does. Rows with a wild value are left out of training, unless they are many, and an input that
+most one value in a hundred does. Where no value is negative, it also lies more than twice that range beyond in logarithms,
+so that long tails are not cut. Rows with a wild value are left out of training, unless they are many, and an input that
 is wild in a prediction is clipped to the farthest value that is not. Columns without wild values, which are nearly all
 columns of nearly all tables, are not touched.
 """
@@ -16,6 +17,8 @@ import numpy as np
 from deepfls._checks.samples import LARGEST, Array
 
 _QUANTILES, _RANGES, _LARGEST_SHARE = (0.05, 0.95), 10.0, 0.01
+# The same in the logarithms of a column without negative values.
+_LOG_RANGES = 2.0
 # Share of the rows with a wild value up to which they are left out; more are clipped.
 _LEFT_OUT_SHARE = 0.02
 # Values of a column that are known, at least, to call one of them wild.
@@ -60,6 +63,10 @@ def wild_limits(rows: Array) -> Bounds:
             ends = np.quantile(others, _QUANTILES)
             first, last = min(first, ends[0]), max(last, ends[1])
         low[column], high[column] = first - _RANGES * (last - first), last + _RANGES * (last - first)
+        positive = known[known > 0]
+        if known.min() >= 0 and len(positive) >= _FEWEST // 4:  # long tails are not wild
+            ends = np.quantile(np.log(positive), _QUANTILES)
+            high[column] = max(high[column], np.exp(min(ends[1] + _LOG_RANGES * (ends[1] - ends[0]), 300.0)))
     return Bounds(low, high)
 
 
@@ -88,7 +95,7 @@ def find_wild(x: Array, y: Array | None, names: Sequence[str]) -> Wild:
             rows |= outside.any(axis=1)
             columns += [known[column] for column in np.flatnonzero(outside.any(axis=0))]
             count += int(outside.sum())
-    kept = ~rows if rows.mean() <= _LEFT_OUT_SHARE else np.ones(len(x), dtype=bool)
+    kept = ~rows if rows.sum() <= max(1.0, _LEFT_OUT_SHARE * len(x)) else np.ones(len(x), dtype=bool)
     shown = ", ".join(map(repr, columns[:5])) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
     one = count == 1
     words = f"{count:,} value{'' if one else 's'} of {shown} {'is' if one else 'are'} far beyond all others"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import re
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from deepfls._checks.values import did_you_mean
+from deepfls.data.written import MISSING_TEXTS
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
 PARQUET_ENDINGS = (".parquet", ".pq")
 # Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
+# Texts in a column of numbers that mean a missing value.
+NULL_TEXTS = [form for text in MISSING_TEXTS for form in dict.fromkeys((text, text.upper(), text.title()))] + ["NaN", "#NA"]
+_DELIMITERS = (",", ";", "\t", "|")
 # Similarity from which a mistyped column or file is taken for another one.
 _NEAR = 0.7
 # Bytes at the start of a CSV file that contain its header.
@@ -139,10 +144,21 @@ def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
     with file_errors(label):
         table = _read_parquet(path, label) if name.endswith(PARQUET_ENDINGS) else _read_csv(path, label, text_columns)
         names = list(table.schema.names)  # decodes the header
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1] if len(set(names)) < len(names) else []
-    if twice:
-        raise TableError(f"{label} must have distinct column names, got {listed(twice)} more than once.")
-    return table
+    return table if len(set(names)) == len(names) else table.rename_columns(_distinct(names, label))
+
+
+def _distinct(names: Sequence[str], label: str) -> list[str]:
+    """Names of columns with a number behind those that come again."""
+    found: list[str] = []
+    for name in names:
+        made, count = name, 1
+        while made in found or (count > 1 and made in names):
+            count += 1
+            made = f"{name}_{count}"
+        found.append(made)
+    new = [made for made, name in zip(found, names, strict=True) if made != name]
+    warnings.warn(f"{label} has column names more than once, which are now called {listed(new)}.", stacklevel=5)
+    return found
 
 
 @contextlib.contextmanager
@@ -178,16 +194,18 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
 def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
     from pyarrow import csv
 
-    delimiter = csv_delimiter(path, label)
+    delimiter, encoding = csv_delimiter(path, label)
 
     def read(one_thread: bool) -> pa.Table:
         # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
         # interpreter aborts the process.
         return csv.read_csv(
             path,
-            read_options=csv.ReadOptions(use_threads=not one_thread),
+            read_options=csv.ReadOptions(use_threads=not one_thread, encoding=encoding),
             parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=one_thread),
-            convert_options=csv.ConvertOptions(column_types={name: pa.string() for name in text_columns}),
+            convert_options=csv.ConvertOptions(
+                column_types={name: pa.string() for name in text_columns}, null_values=NULL_TEXTS
+            ),
         )
 
     try:
@@ -197,23 +215,43 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
         return read(one_thread=True)
 
 
-def csv_delimiter(path: Path, label: str) -> str:
-    """The delimiter of a CSV file, after a check of its first bytes: a comma unless the name or the header has another."""
+def csv_delimiter(path: Path, label: str) -> tuple[str, str]:
+    """Delimiter and encoding of a CSV file, after a check of its first bytes."""
     with pa.input_stream(path) as stream:  # decompresses .gz
         head = stream.read(_HEAD)
+    encoding = _encoding(head, label)
+    head = head if encoding == "utf8" else head.decode(encoding, errors="ignore").encode()
     if head.startswith(b"PAR1"):
         raise TableError(f"{label} is a Parquet file: rename it to end in .parquet.")
     lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
     if not lines:
         raise TableError(f"{label} is empty.")
-    header = lines[0]
-    if header.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise TableError(f"{label} must be UTF-8 text: save it in that encoding.")
     if len(head) < _HEAD and len(lines) == 1:
         raise TableError(f"{label} must have rows, got column names only.")
     if path.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t"
-    return next((delimiter for delimiter in ",;\t" if delimiter.encode() in header), ",")
+        return "\t", encoding
+    # The most frequent in the header, of those that the first rows have as often; a comma stands first among equals.
+    plain = [re.sub(rb'"[^"]*"', b"", line) for line in lines[:5]]
+    alike = [mark for mark in _DELIMITERS if len({line.count(mark.encode()) for line in plain}) == 1]
+    counts = {mark: plain[0].count(mark.encode()) for mark in alike or _DELIMITERS}
+    best = max(counts, key=lambda mark: counts[mark])
+    if counts[best] == 0:
+        best = next((mark for mark in _DELIMITERS if mark.encode() in plain[0]), ",")
+    return best, encoding
+
+
+def _encoding(head: bytes, label: str) -> str:
+    """utf8, or the encoding that the first bytes of a text file show, which is told."""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    try:
+        head[: head.rfind(b"\n") + 1 or None].decode()
+    except UnicodeDecodeError:
+        if b"\0" in head:
+            return "utf8"  # no text at all, which the reader refuses
+        warnings.warn(f"{label} is no UTF-8 text and is read as Windows-1252.", stacklevel=5)
+        return "cp1252"
+    return "utf8"
 
 
 def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks.samples import Array, check_finite_table
+from deepfls._checks.samples import Array, check_finite_table, check_same_length
 from deepfls._checks.values import check_option
-from deepfls.data.arrays import Source
+from deepfls.data.arrays import Samples, Source
 from deepfls.data.columns import Columns
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.raw import dense, holds_numbers, is_frame, raw_table
@@ -130,22 +131,43 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         named = Columns.numbers(new.n_features_in_, names)
         return learn_columns(raw_table(checked, named.names), self._column_settings, named=named.named)
 
+    def _watched(self, eval_set: Any, columns: Columns, targets: Callable[[Any], Array]) -> Samples | None:
+        """The rows of an eval_set, (X, y) or a list of one such pair; ``targets`` maps y to (rows, targets)."""
+        if eval_set is None:
+            return None
+        pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise ValueError("eval_set must be (X, y), or a list of one such pair.")
+        new = copy.copy(self)
+        new.columns_, new.n_features_in_ = columns, len(columns.columns)
+        if columns.named:
+            new.feature_names_in_ = np.array(columns.names, dtype=object)
+        x, y = self._encoded(new._checked_x(pair[0], reset=False), columns), targets(pair[1])
+        check_same_length(x, y)
+        return Samples(x, y)
+
     def _described(self, source: ParquetSource) -> ParquetSource:
         """A source with its columns described."""
         return source.with_columns(self.columns_ if self._continues else self._column_settings)
 
     def _fit(
-        self, source: Source, checkpoints: CheckpointsOrPath | None = None, table: dict[str, Any] | None = None, **own: Any
+        self,
+        source: Source,
+        checkpoints: CheckpointsOrPath | None = None,
+        table: dict[str, Any] | None = None,
+        watched: Samples | None = None,
+        **own: Any,
     ) -> None:
         """Fit a source and adopt the result.
 
-        ``table`` describes the columns of a table on disk; ``own`` are attributes of one kind of estimator.
+        ``table`` describes the columns of a table on disk; ``watched`` are the rows of an eval_set, and ``own`` attributes
+        of one kind of estimator.
         """
         if isinstance(checkpoints, (str, os.PathLike)):
             checkpoints = Checkpoints(checkpoints)
         earlier = self._result() if self._continues else None
         settings = (ClassifierSettings if self._classifies else RegressorSettings)(**settings_by_name(self))
-        result = fit(settings, source, earlier=earlier, checkpoints=checkpoints)
+        result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
         self._adopt(result, source.columns, table, **own)
 
     def _result(self) -> FitResult:
@@ -215,13 +237,15 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return FiringStrengths(*self._model.firing_strengths(x))
 
 
-def is_streamed(X: Any, y: Any, sample_weight: Any, checkpoints: Any) -> bool:
+def is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:
     """Whether X is a source that is read in parts; arguments that do not belong to such an X are refused."""
     # The type is asked, because a frame may have a column of any name.
     if getattr(type(X), "streamed", False) is not True:
         if checkpoints is not None:
             raise ValueError("checkpoints must come with a source such as ParquetSource, got it without.")
         return False
+    if eval_set is not None:
+        raise ValueError("eval_set must not be given beside a source: patience holds rows out and measures them.")
     for name, value, column in (("y", y, "its target"), ("sample_weight", sample_weight, "a column of weights")):
         if value is not None:
             raise ValueError(f"{name} must not be given beside a source: it names {column} itself.")

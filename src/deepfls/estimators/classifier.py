@@ -10,6 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.samples import Array, check_finite_table, check_same_length, check_targets_given
+from deepfls._checks.values import check_option
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import predicted_set
@@ -35,7 +36,13 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
     """
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: CheckpointsOrPath | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        checkpoints: CheckpointsOrPath | None = None,
     ) -> FLSClassifier:
         """Learn from rows X (rows, features) and classes y (rows,), or from a source of both.
 
@@ -47,6 +54,9 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         y : array, shape (rows,)
             Classes: text, integers or booleans. None beside a source, which names its target itself.
         sample_weight : array, shape (rows,), optional
+        eval_set : (X, y), optional
+            Rows whose loss is measured after every epoch, ``validation_loss`` in ``history_``; with ``patience`` they
+            decide when training stops.
         checkpoints : Checkpoints or path, optional
             How, or in which folder, a run on a source keeps its state, to continue after it was stopped.
 
@@ -55,7 +65,9 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         FLSClassifier
             Itself.
         """
-        if is_streamed(X, y, sample_weight, checkpoints):
+        if is_streamed(X, y, sample_weight, eval_set, checkpoints):
+            if self.class_weight is not None:
+                raise ValueError("class_weight must be None beside a source: give it a column of weights.")
             self._fit(self._described(X), checkpoints, X.layout.as_dict())
             return self
         x, features = self._training_x(X)
@@ -67,9 +79,37 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         check_classification_targets(labels)
         classes, places = np.unique(labels, return_inverse=True)
         columns = places.reshape(-1, 1).astype(np.float64)
-        weight = checked_weight(sample_weight, x)
-        self._fit(ArraySource(x, columns, weight, features, classes, merged=not callable(self.loss)))
+        weight = self._class_weighted(checked_weight(sample_weight, x), classes, places)
+
+        def places_of(values: Any) -> Array:
+            known = column_or_1d(values)
+            unknown = np.setdiff1d(known, classes)
+            if len(unknown):
+                raise ValueError(f"y of eval_set must hold classes of y, got {unknown[0]!r}.")
+            return np.searchsorted(classes, known).reshape(-1, 1).astype(np.float64)
+
+        watched = self._watched(eval_set, features, places_of)
+        self._fit(ArraySource(x, columns, weight, features, classes, merged=not callable(self.loss)), watched=watched)
         return self
+
+    def _class_weighted(self, weight: Array | None, classes: Array, places: Array) -> Array | None:
+        """Sample weights times those of ``class_weight``, (rows,), or None where all are 1."""
+        chosen = self.class_weight
+        if chosen is None:
+            return weight
+        counts = np.bincount(places.ravel(), weights=weight, minlength=len(classes))
+        if isinstance(chosen, str):
+            check_option("class_weight", chosen, ("balanced",))
+            factors = counts.sum() / (len(classes) * np.maximum(counts, np.finfo(np.float64).tiny))
+        else:
+            named = {str(name): float(value) for name, value in chosen.items()}
+            unknown = [name for name in named if name not in set(map(str, classes))]
+            if unknown:
+                raise ValueError(
+                    f"class_weight must name classes of y, {', '.join(map(str, classes))}, got {unknown[0]!r}."
+                )
+            factors = np.array([named.get(str(name), 1.0) for name in classes])
+        return factors[places.ravel()] * (1.0 if weight is None else weight)
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
@@ -77,6 +117,11 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         logits = self._model.outputs(x)
         odds = np.exp(logits - logits.max(axis=1, keepdims=True))
         return odds / odds.sum(axis=1, keepdims=True)
+
+    def decision_function(self, X: Any) -> Array:
+        """Scores of the classes, (rows, classes); for two classes that of the second beyond the first, (rows,)."""
+        logits = self._model.outputs(self._known_x(X))
+        return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row, (rows,)."""

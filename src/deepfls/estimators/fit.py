@@ -28,6 +28,7 @@ from deepfls.estimators.choice import Choice, System, Task, choose
 from deepfls.estimators.importances import feature_importances
 from deepfls.estimators.odd_data import fewer_rules, warn_of_odd_data
 from deepfls.estimators.prediction import ScaledSystem
+from deepfls.estimators.run import check_device, progress_bar, run_facts, stream_batches
 from deepfls.estimators.settings import (
     DTYPES,
     MISSING,
@@ -36,9 +37,6 @@ from deepfls.estimators.settings import (
     check_settings,
     choice_paths,
     is_chosen,
-    is_plain,
-    plain_value,
-    settings_by_name,
     structure_of,
     train_config,
 )
@@ -51,17 +49,14 @@ from deepfls.training.checkpoint import CheckpointFolder, Checkpoints
 from deepfls.training.config import TrainConfig
 from deepfls.training.distributed import Group, own_device, process_group
 from deepfls.training.loop import train
-from deepfls.training.progress import ReadingBar, TrainingBar
+from deepfls.training.progress import ReadingBar
 from deepfls.training.start import initialize_system
 
 if TYPE_CHECKING:
-    from deepfls.data.sources import ParquetSource
-    from deepfls.training.stream_batches import StreamBatches
+    pass
 
 # Rows, evenly spaced, on which the shares of the rules are measured.
 _SHARE_ROWS = 8_192
-# Settings that do not change what is learned, so a run may continue with other values of them.
-_FREE = ("device", "verbose", "warm_start", "random_state")
 
 
 @dataclass(frozen=True)
@@ -83,12 +78,17 @@ class FitResult:
 
 
 def fit(
-    settings: Settings, source: Source, *, earlier: FitResult | None = None, checkpoints: Checkpoints | None = None
+    settings: Settings,
+    source: Source,
+    *,
+    earlier: FitResult | None = None,
+    checkpoints: Checkpoints | None = None,
+    watched: Samples | None = None,
 ) -> FitResult:
     """Fit a system to a source: arrays, or a table on disk.
 
     ``earlier`` is the result from which a warm start continues; ``checkpoints`` state how a run on a table on disk stores
-    its state.
+    its state. The loss of the rows ``watched`` is measured after every epoch, and with ``patience`` stops the training.
     """
     if isinstance(source, ArraySource):
         warn_of_odd_data(source)
@@ -103,18 +103,20 @@ def fit(
         classes=settings._classifies,
         scaled=settings.scaling == "standard",
         clips=settings.outliers == "clip",
-        validation_fraction=None if settings.patience is None else settings.validation_fraction,
+        validation_fraction=None if settings.patience is None or watched is not None else settings.validation_fraction,
     )
     plan = intervals.with_calibration(plan, settings, columns)
     if source.streamed or not intervals.is_refitted(settings, source.n_rows):
-        return _fit_once(settings, source, plan, earlier, checkpoints)[0]
+        return _fit_once(settings, source, plan, earlier, checkpoints, watched=watched)[0]
     # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
     # Both draw the same random numbers, so a generator is copied for the first.
     first = replace(settings, random_state=copy.deepcopy(settings.random_state))
-    part, choice = _fit_once(first, source, plan, None if earlier is None else earlier.part, None, tells=False)
+    part, choice = _fit_once(
+        first, source, plan, None if earlier is None else earlier.part, None, watched=watched, tells=False
+    )
     if part.stopped_by == "interrupt":
         return part
-    result, _ = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None, choice)
+    result, _ = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None, choice, watched)
     return replace(result, calibration=part.calibration, part=part)
 
 
@@ -154,6 +156,7 @@ def _fit_once(
     earlier: FitResult | None,
     checkpoints: Checkpoints | None,
     choice: Choice | None = None,
+    watched: Samples | None = None,
     *,
     tells: bool = True,
 ) -> tuple[FitResult, Choice | None]:
@@ -164,17 +167,19 @@ def _fit_once(
         device = check_device(settings.device)
         folder = None
         if checkpoints is not None:
-            folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
+            folder = stack.enter_context(checkpoints.opened(run_facts(settings, source), group))
         run = _Run(settings, source, earlier, group, own_device(device) if group.size > 1 else device, folder, tells)
         data = _data_of(run, plan, random)
+        if watched is not None:
+            data = replace(data, validation=watched)
         structure = _structure(settings, source.n_features, data.n_outputs, data.n_rows, earlier)
         if isinstance(source, ArraySource):
             structure = replace(structure, n_rules=fewer_rules(structure.n_rules, data.n_rows, tells=tells))
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
         held_out = data.validation
-        n_rows = data.n_rows + (0 if held_out is None else held_out.n_rows)
-        config = train_config(settings, n_rows, streamed=source.streamed)
+        n_held_out = 0 if held_out is None or watched is not None else held_out.n_rows
+        config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
         rows = None if data.sample is None else run.rows(data.sample, data)
         task = Task.of(settings, data.classes)
         is_new = choice is None and rows is not None and earlier is None and not source.streamed
@@ -186,7 +191,9 @@ def _fit_once(
         stream = None
         if data.stream is not None:
             # Opened before the starting point is computed, so that the table is read meanwhile.
-            stream = stack.enter_context(_stream_batches(run, data, config))
+            stream = stack.enter_context(
+                stream_batches(source, data, config, run.device, DTYPES[settings.dtype], group, folder)
+            )
             random = np.random.RandomState(data.stream.seed)
             generator = torch.Generator().manual_seed(data.stream.seed)
             if rows is not None:
@@ -206,13 +213,14 @@ def _fit_once(
         validation = None
         if held_out is not None:
             validation = run.rows(held_out.take(slice(group.rank, None, group.size)), data)
-        with _progress(run, data, config) as bar:
+        with progress_bar(settings, data, config, group, folder) as bar:
             trained = train(
                 system,
                 batches,
                 config,
                 generator=generator,
                 validation=validation,
+                keeps_best=settings.patience is not None,
                 progress=bar,
                 group=group,
                 checkpoints=folder,
@@ -293,16 +301,6 @@ def left_out_rows(count: int) -> str:
     return f"{count:,} row{'s' if count != 1 else ''} without a target {'are' if count != 1 else 'is'} left out"
 
 
-def check_device(name: Any) -> torch.device:
-    """The torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=name).device
-    except (AssertionError, RuntimeError, TypeError):
-        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
-
-
 def _check_continued(earlier: FitResult, structure: Structure, classes: Array | None) -> None:
     """Require that a warm start continues the system it finds."""
     before, now = (dataclasses.asdict(part) for part in (earlier.structure, structure))
@@ -313,52 +311,6 @@ def _check_continued(earlier: FitResult, structure: Structure, classes: Array | 
             raise ValueError(
                 f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
             )
-
-
-def _run_facts(settings: Settings, source: Source) -> dict[str, Any]:
-    """What must be the same for a run to continue from a checkpoint."""
-    facts: dict[str, Any] = {"task": "classification" if settings._classifies else "regression"}
-    for name, value in settings_by_name(settings).items():
-        if name not in _FREE:
-            facts[name] = plain_value(value) if is_plain(value) else getattr(value, "__qualname__", type(value).__name__)
-    seed = settings.random_state
-    facts["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
-    return {**facts, **_on_disk(source).fingerprint()}
-
-
-def _on_disk(source: Source) -> ParquetSource:
-    from deepfls.data.sources import ParquetSource  # here: it needs pyarrow, which a fit to arrays does not
-
-    assert isinstance(source, ParquetSource)
-    return source
-
-
-def _stream_batches(run: _Run, data: TrainingData, config: TrainConfig) -> StreamBatches:
-    """The batches of a table on disk; the caller closes them."""
-    from deepfls.training.stream_batches import Preparation, StreamBatches  # here: it needs pyarrow
-
-    table, stream = _on_disk(run.source), data.stream
-    assert stream is not None
-    if stream.held_out_share > 0:
-        table = table.part(stream.seed + 1, stream.held_out_share, 1.0)
-    dtype = DTYPES[run.settings.dtype]
-    prepared = Preparation(data.x_scaling, data.y_scaling, data.classes, stream.mean_weight, run.device, dtype)
-    n_epochs = config.epochs - _position(run.folder)[0]
-    return StreamBatches(table, stream.counts, prepared, config.batch_size, run.group, n_epochs)
-
-
-def _progress(run: _Run, data: TrainingData, config: TrainConfig) -> contextlib.AbstractContextManager[TrainingBar | None]:
-    """The progress bar of a verbose fit, in the first process."""
-    if not (run.settings.verbose and run.group.leads):
-        return contextlib.nullcontext()
-    epoch, step = _position(run.folder)
-    return TrainingBar(config.epochs, data.n_rows, n_done=epoch * data.n_rows + step * config.batch_size)
-
-
-def _position(folder: CheckpointFolder | None) -> tuple[int, int]:
-    """Epoch and step at which a run starts: those of its checkpoint, if there is one."""
-    found = None if folder is None else folder.found()
-    return (0, 0) if found is None else (found[0]["epoch"], found[0]["step"])
 
 
 def _first_system(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from sklearn.base import RegressorMixin
@@ -38,7 +39,13 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
     _single_target_: bool
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, *, checkpoints: CheckpointsOrPath | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        checkpoints: CheckpointsOrPath | None = None,
     ) -> FLSRegressor:
         """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs), or from a source of both.
 
@@ -50,6 +57,9 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
         y : array or frame, shape (rows,) or (rows, outputs)
             None beside a source, which names its targets and weights itself.
         sample_weight : array, shape (rows,), optional
+        eval_set : (X, y), optional
+            Rows whose loss is measured after every epoch, ``validation_loss`` in ``history_``; with ``patience`` they
+            decide when training stops.
         checkpoints : Checkpoints or path, optional
             How, or in which folder, a run on a source keeps its state, to continue after it was stopped.
 
@@ -58,7 +68,7 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
         FLSRegressor
             Itself.
         """
-        if is_streamed(X, y, sample_weight, checkpoints):
+        if is_streamed(X, y, sample_weight, eval_set, checkpoints):
             stream = self._described(X.with_numbers())
             names, table = stream.layout.targets, stream.layout.as_dict()
             self._fit(stream, checkpoints, table, target_names_=names, _single_target_=len(names) == 1)
@@ -68,10 +78,11 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
         check_same_length(x, targets)
         check_finite_table("y", targets)
         columns = targets.reshape(len(targets), -1)
+        watched = self._watched(eval_set, features, functools.partial(_eval_targets, n_targets=columns.shape[1]))
         weight = checked_weight(sample_weight, x)
         source = ArraySource(x, columns, weight, features, merged=not callable(self.loss))
         names = names_of_targets(y, columns.shape[1])
-        self._fit(source, target_names_=names, _single_target_=targets.ndim == 1)
+        self._fit(source, watched=watched, target_names_=names, _single_target_=targets.ndim == 1)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -149,6 +160,16 @@ class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: i
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         return tags
+
+
+def _eval_targets(y: Any, n_targets: int) -> Array:
+    """Targets of an eval_set, (rows, targets)."""
+    values = check_number_targets(y)
+    check_finite_table("y of eval_set", values)
+    values = values.reshape(len(values), -1)
+    if values.shape[1] != n_targets:
+        raise ValueError(f"y of eval_set must have {n_targets} column(s) as y, got {values.shape[1]}.")
+    return values
 
 
 def names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:

@@ -104,6 +104,7 @@ class ClassifierSettings(Settings):
     """The settings of FLSClassifier."""
 
     loss: str | Callable[..., torch.Tensor] = "cross-entropy"
+    class_weight: str | Mapping[Any, float] | None = None
 
     _classifies = True
     _losses = ("cross-entropy",)
@@ -247,7 +248,9 @@ _REGRESSOR_LOSS = """    loss : {"l2", "l1", "huber", "log-cosh", "pinball", "qu
         What training minimises: a name, or ``f(y, target)`` that gives (rows, ...) or a scalar. "quantiles" trains the
         planes of "gt2" as quantiles of all levels at once, for :meth:`predict_quantiles`."""
 _CLASSIFIER_LOSS = """    loss : {"cross-entropy"} or callable
-        What training minimises: a name, or ``f(logits, classes)`` that gives (rows, ...) or a scalar."""
+        What training minimises: a name, or ``f(logits, classes)`` that gives (rows, ...) or a scalar.
+    class_weight : "balanced", dict or None
+        Weights of the classes: by their names, or so that all count alike. They multiply ``sample_weight``."""
 _REGRESSOR_COVERAGE = """    coverage : float, optional
         Share of the targets that prediction intervals are to hold, within (0, 1). An IT2 system is then trained for its
         type-reduced set to be that interval, and :meth:`predict_interval` gives calibrated ones of this and any other

@@ -205,6 +205,7 @@ def train(
     *,
     generator: torch.Generator,
     validation: Rows | None = None,
+    keeps_best: bool = True,
     progress: Progress | None = None,
     group: Group | None = None,
     checkpoints: CheckpointFolder | None = None,
@@ -223,6 +224,8 @@ def train(
         Source of the shuffling; in the same state in every process.
     validation : Rows, optional
         Samples that decide which epoch's parameters are kept, of every process its own; without them the last ones are.
+    keeps_best : bool
+        False only measures the validation samples and keeps the last parameters.
     progress : Progress, optional
         Told after every step and every epoch.
     group : Group, optional
@@ -285,13 +288,13 @@ def train(
                 raise  # the other processes may be anywhere: what is kept are the checkpoints
             run.result.stopped_by = "interrupt"
         finally:
-            run.restore(best=validation is not None)
+            run.restore(best=validation is not None and keeps_best)
             flat.release()
     result = run.result
     if result.stopped_by == "epochs" and run.retreats > 0 and not result.history:
         result.stopped_by = "divergence"
     if group.leads:
-        _warn_of_end(run, validation is not None)
+        _warn_of_end(run, validation is not None and keeps_best)
     return result
 
 

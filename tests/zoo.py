@@ -1,0 +1,133 @@
+"""Small ugly tables, as people have them, with what a training on each is to say."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+N = 40
+_RANDOM = np.random.default_rng(0)
+X = _RANDOM.normal(size=(N, 3)).round(3)
+Y = (X @ [1.0, -2.0, 0.5] + 10.0).round(3)
+COLOURS = np.resize(["red", "blue", "green", "blue"], N)
+
+
+@dataclass(frozen=True)
+class Ugly:
+    """A CSV file, what is told about it, and the command that a refusal leads to."""
+
+    content: bytes
+    told: tuple[str, ...] = ()  # parts of the warnings, in their order
+    options: tuple[str, ...] = ()  # beside --target y
+    refused: str = ""  # part of the error
+    then: tuple[str, ...] = ()  # options that the error names, with which the command works
+    inputs: int | None = None  # of the model
+    classes: bool = False
+
+
+def text(header: str, *columns: Sequence[Any], mark: str = ",", encoding: str = "utf-8", end: str = "\n") -> bytes:
+    """A CSV file of some columns and the target."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, delimiter=mark, lineterminator=end)
+    writer.writerow(header.split())
+    writer.writerows(zip(*columns, strict=True))
+    return stream.getvalue().encode(encoding)
+
+
+def commas(values: Any, form: str = "{:.3f}") -> list[str]:
+    return [form.format(value).translate(str.maketrans(",.", ".,")) for value in values]
+
+
+def holes(values: Any, nothing: str, every: int = 7) -> list[Any]:
+    return [nothing if place % every == 3 else value for place, value in enumerate(values)]
+
+
+def each(form: Callable[[float], str], values: Any = Y) -> list[str]:
+    return [form(float(value)) for value in values]
+
+
+A, B, C = X.T
+LABELS = np.where(A > 0, "up", "down")
+DATES = [np.datetime64("2023-11-01") + 17 * place for place in range(N)]
+ZOO: dict[str, Ugly] = {
+    "clean": Ugly(text("a b c y", A, B, C, Y), inputs=3),
+    "empty cells": Ugly(text("a b y", holes(A, ""), B, Y)),
+    "NA": Ugly(text("a b y", holes(A, "NA"), B, Y)),
+    "question marks": Ugly(text("a b y", holes(A, "?"), B, Y)),
+    "dashes": Ugly(text("a b y", holes(A, "-"), B, Y)),
+    "dots and n/a": Ugly(text("a b y", holes(A, "."), holes(B, "n/a"), Y)),
+    "-999 named as missing": Ugly(text("a b y", holes(A, "-999"), B, Y), options=("--missing-values", "-999")),
+    "text": Ugly(text("colour a y", COLOURS, A, Y), inputs=4),
+    "text with holes": Ugly(text("colour a y", holes(COLOURS, ""), holes(A, "NA"), Y), inputs=4),
+    "text with blanks around it": Ugly(text("colour a y", [f" {c} " for c in COLOURS], A, Y), inputs=4),
+    "true and false": Ugly(text("flag a y", ["true", "false"] * (N // 2), A, Y), inputs=2),
+    "yes and no": Ugly(text("flag a y", ["yes", "no"] * (N // 2), A, Y), inputs=2),
+    "categories of numbers": Ugly(text("code a y", np.arange(N) % 4, A, Y), options=("--categorical", "code"), inputs=5),
+    "rare categories": Ugly(text("c a y", ["x"] * 20 + ["z"] * 16 + ["p", "q", "r", "s"], A, Y), inputs=4),
+    "identifier": Ugly(text("name a y", [f"row {k}" for k in range(N)], A, Y), ("as identifiers have",), inputs=1),
+    "identifier alone": Ugly(
+        text("name y", [f"row {k}" for k in range(N)], Y), refused="left out", then=("--categorical", "name")
+    ),
+    "decimal commas": Ugly(text("a b y", commas(A), commas(B), commas(Y), mark=";"), ("'y'", "decimal commas")),
+    "decimal commas in quotes": Ugly(text("a b y", commas(A), B, Y), ("Column 'a' is read as numbers with decimal",)),
+    "thousands": Ugly(text("a b y", each("{:,.1f}".format, 1e4 * A), B, Y), ("separators of thousands",)),
+    "points for thousands": Ugly(text("a b y", commas(1e4 * A, "{:,.1f}"), B, Y), ("decimal commas and separators",)),
+    "thousands or decimals": Ugly(
+        text("a b y", [f"{k},{k + 200}" for k in range(1, N + 1)], B, Y), ("--decimal , reads decimal commas",)
+    ),
+    "decimals decided": Ugly(
+        text("a b y", [f"{k},{k + 200}" for k in range(1, N + 1)], B, Y), ("decimal commas",), ("--decimal", ",")
+    ),
+    "percent": Ugly(text("a b y", each("{:.0f}%".format, 100 * A), B, Y), ("percent signs",)),
+    "dollars": Ugly(text("a b y", each("${:,.2f}".format, abs(900 * A)), B, Y), ("currencies",)),
+    "euros behind": Ugly(text("a b y", [f"{t} €" for t in commas(A, "{:.2f}")], B, Y), ("decimal commas and currencies",)),
+    "target with percent": Ugly(text("a b y", A, B, each("{:.1f}%".format)), ("Column 'y' is read as numbers with",)),
+    "a word among numbers": Ugly(text("a b y", ["broken", *A[1:]], B, Y), ("'broken' among its numbers",), inputs=2),
+    "ISO dates": Ugly(text("day a y", DATES, A, Y), inputs=4),
+    "German dates": Ugly(text("day a y", [f"{d:%d.%m.%Y}" for d in np.array(DATES).astype(object)], A, Y), inputs=4),
+    "American dates": Ugly(text("day a y", [f"{d:%m/%d/%Y}" for d in np.array(DATES).astype(object)], A, Y), inputs=4),
+    "times": Ugly(text("at a y", [f"2024-01-{k // 24 + 1:02d} {k % 24:02d}:30:00" for k in range(N)], A, Y), inputs=4),
+    "wild input": Ugly(text("a b y", [1e6, *A[1:]], B, Y), ("1 value of 'a' is far beyond all others",)),
+    "wild target": Ugly(text("a b y", A, B, [-1e9, *Y[1:]]), ("1 value of 'y' is far beyond all others",)),
+    "infinity": Ugly(text("a b y", ["inf", *A[1:]], B, Y), refused="got inf", then=("--missing-values", "inf")),
+    "constant column": Ugly(text("a b y", A, [5] * N, Y), ("Column 'b' has the same value",), inputs=1),
+    "empty column": Ugly(text("a b y", A, [""] * N, Y), ("Column 'b' has no values",), inputs=1),
+    "repeated column": Ugly(text("a b y", A, A, Y), ("Column 'b' repeats column 'a'",), inputs=1),
+    "constant target": Ugly(text("a y", A, [3] * N), ("The target is 3 in every row",)),
+    "one class": Ugly(text("a y", A, ["up"] * N), ("The target has one class",), classes=True),
+    "zeros and ones": Ugly(text("a b y", A, B, np.arange(N) % 2), ("--task classification",)),
+    "few whole numbers": Ugly(text("a b y", A, B, np.arange(N) % 4), ("--task classification",)),
+    "classes of numbers": Ugly(
+        text("a b y", A, B, np.arange(N) % 3), options=("--task", "classification"), classes=True
+    ),
+    "classes": Ugly(text("a b y", A, B, LABELS), classes=True),
+    "classes with holes": Ugly(text("a y", A, holes(LABELS, "")), ("without a target",), classes=True),
+    "target with holes": Ugly(text("a b y", A, B, holes(Y, "")), ("6 rows without a target are left out",)),
+    "target with one hole": Ugly(text("a b y", A, B, ["NA", *Y[1:]]), ("1 row without a target is left out",)),
+    "target with holes refused": Ugly(
+        text("a b y", A, B, holes(Y, "")),
+        ("6 rows",),
+        ("--nulls", "error"),
+        refused="--nulls drop",
+        then=("--nulls", "drop"),
+    ),
+    "one row": Ugly(text("a b y", A[:1], B[:1], Y[:1]), ("The table has 1 row", "the model has 1 rule")),
+    "fewer rows than rules": Ugly(text("a y", A[:5], Y[:5]), ("the model has 5 rules",), ("--n-rules", "9")),
+    "row index": Ugly(b"," + text("i a b y", range(N), A, B, Y)[2:], ("without a name is left out",), inputs=2),
+    "names twice": Ugly(text("a a y", A, B, Y), ("now called 'a_2'",), inputs=2),
+    "Windows text": Ugly(text("größe y", A, Y, encoding="cp1252"), ("is read as Windows-1252",)),
+    "UTF-16": Ugly(text("größe y", A, Y, encoding="utf-16")),
+    "byte-order mark": Ugly(text("a y", A, Y, encoding="utf-8-sig")),
+    "semicolons": Ugly(text("a b y", A, B, Y, mark=";")),
+    "bars": Ugly(text("a b y", A, B, Y, mark="|")),
+    "Windows line ends": Ugly(text("a b y", A, B, Y, end="\r\n")),
+    "commas in quotes": Ugly(text("note a y", np.resize(["yes, sure", "no"], N), A, Y), inputs=2),
+    "no such target": Ugly(
+        text("a b Y", A, B, Y), options=("--target", "y"), refused="Did you mean 'Y'?", then=("--target", "Y")
+    ),
+}  # fmt: skip
