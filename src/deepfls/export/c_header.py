@@ -23,13 +23,14 @@ from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.centered import CenteredIntegers
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint, check_error
 from deepfls.export.rendering import CTable, render
-from deepfls.export.targets import check_holdable
+from deepfls.export.targets import ColumnForm, check_holdable, refuse_form
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import Array, PlainSystem
 
 NUMBERS = ("float", "q15", "q31")
 EXPONENTIALS = ("libm", "builtin")
 _LONGEST_PREFIX = 40
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 # Bytes of code and of stack without arrays, rounded up from those of gcc 12 -O2 for a Cortex-M4 (float) and a Cortex-M3
 # (fixed point); tests/export/test_embedded.py compares them with the compiler.
 _FLOAT_CODE = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400, "calibrated": 400}
@@ -219,6 +220,7 @@ def _float_header(
         prefix=prefix,
         real="float",
         plain=plain,
+        columns=ColumnForm.of(plain),
         parts=parts,
         exp=exp,
         calibrated=calibrated,
@@ -251,6 +253,16 @@ def _part(suffix: str, plain: PlainSystem) -> _SystemPart:
         tables["height"] = CTable(integers.heights, "int64_t")
     if plain.order == 1:
         tables["slope"] = CTable(integers.slopes, "halves", integers.bits)
+    if plain.missing:
+        tables["unknown"] = CTable(integers.unknown, "int64_t")
+        if plain.uncertainty == "h":
+            tables["unknown_height"] = CTable(integers.unknown_heights, "int64_t")
+        if plain.order == 1:
+            tables["fill"] = CTable(integers.fills, "int64_t")
+    if plain.bounds is not None:
+        tables["low"], tables["high"] = (
+            CTable(np.clip(bound, -_LARGEST_FLOAT, _LARGEST_FLOAT), "float") for bound in plain.bounds
+        )
     if plain.type_reduction == "bmm":
         assert plain.mix is not None
         tables["mix"] = CTable(plain.mix, "float")
@@ -266,6 +278,8 @@ def _interval_tables(plain: PlainSystem, margins: Array | None, calibrated: Cali
 
 def _fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
     """The header of a system in fixed point; an error if the integers cannot hold it."""
+    if plain.missing or plain.bounds is not None:
+        refuse_form("C in fixed point", "its training table has missing or wild values", 'number="float" takes it')
     fixed = FixedPoint.of(plain, number, rows)
     error = fixed.error(rows)
     check_error(number, error)

@@ -105,6 +105,9 @@ class CenteredIntegers:
     exponents: Array
     slopes: Array
     intercepts: Array
+    unknown: Array  # (sets, features): what an input that is not known takes off the constants
+    unknown_heights: Array  # (rules, features): what it takes off the heights
+    fills: Array  # (rules, outputs, features): slope times center, which a rule adds for an input that is not known
 
     @classmethod
     def of(cls, plain: PlainSystem) -> CenteredIntegers:
@@ -115,16 +118,18 @@ class CenteredIntegers:
         share: Any = Fraction(1) if plain.tnorm == "product" else Fraction(1, plain.n_features)
         units, origin = _exact(t.units), _exact(t.origin)
         centers = (_exact(plain.centers) - origin) / units
-        heights = -share * _exact(plain.log_heights).sum(axis=1)
+        each_height = -share * _exact(plain.log_heights)
+        heights = each_height.sum(axis=1)
 
-        def form(sigmas: Array) -> tuple[Array, Array, Array]:
+        def form(sigmas: Array) -> tuple[Array, Array, Array, Array]:
             squares = share * (units / _exact(sigmas)) ** 2 / 2
-            return squares, -2 * squares * centers, (squares * centers**2).sum(axis=1)
+            parts = squares * centers**2
+            return squares, -2 * squares * centers, parts.sum(axis=1), parts
 
         sets = [form(plain.upper_sigmas)]
         if "s" in plain.uncertainty:
-            squares, inputs, constants = form(plain.lower_sigmas)
-            sets.insert(0, (squares, inputs, constants + heights))
+            squares, inputs, constants, parts = form(plain.lower_sigmas)
+            sets.insert(0, (squares, inputs, constants + heights, parts + each_height))
         # The lower sets are the narrower ones, so their coefficients are the larger ones.
         sizes = np.abs(sets[0][0]).sum(axis=1) + np.abs(sets[0][1]).sum(axis=1) + sets[0][2] + heights
         log_exponent = max(_exponent(sizes), 0)
@@ -139,7 +144,10 @@ class CenteredIntegers:
         slopes = _exact(plain.slopes)
         intercepts = _exact(plain.intercepts) + (slopes * origin).sum(axis=2) - _exact(t.offsets)
         slopes = slopes * units
+        fills = slopes * centers[:, np.newaxis]
         sizes = np.abs(slopes).sum(axis=2) + np.abs(intercepts)
+        if plain.missing:
+            sizes = sizes + np.abs(fills).sum(axis=2)
         exponents = np.array([max(_exponent(sizes[:, k]), -120) for k in range(plain.n_outputs)])
         scales = np.array([Fraction(2) ** (2 * bits - int(e)) for e in exponents], dtype=object)
         return cls(
@@ -154,6 +162,9 @@ class CenteredIntegers:
             exponents=exponents,
             slopes=_rounded(slopes * scales[:, np.newaxis]),
             intercepts=_rounded(intercepts * scales),
+            unknown=_rounded(np.concatenate([part[3] for part in sets]) * log_scale),
+            unknown_heights=_rounded(each_height * log_scale),
+            fills=_rounded(fills * scales[:, np.newaxis]),
         )
 
     @property

@@ -7,6 +7,7 @@ points of the type-reduced set come from a sort and cumulative sums: a graph has
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import time
 from pathlib import Path
@@ -18,7 +19,7 @@ import torch
 from deepfls._checks.values import check_option
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
-from deepfls.export.targets import rows_for
+from deepfls.export.targets import ColumnForm, rows_for
 from deepfls.functional.constants import LOG_FLOORS
 from deepfls.inspection.plain import Array, PlainSystem, softmax
 
@@ -58,6 +59,11 @@ def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str =
         raise ImportError(f"ONNX export needs {' and '.join(missing)}: pip install 'deepfls[onnx]'.")
     content = onnx_bytes(plain, dtype)
     x = rows_for(plain, rows, 1_000).astype(np.float32)
+    form = ColumnForm.of(plain)
+    if form is not None:
+        x = form.columns(x.astype(np.float64)).astype(np.float32)
+    if plain.missing and rows is None:
+        x[np.random.default_rng(1).random(x.shape) < 0.1] = np.nan
     alone, in_batch, errors = _compared(content, plain, x)
     error = max(errors)
     if not error <= _LIMITS[dtype]:
@@ -76,12 +82,14 @@ def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
     from deepfls import __version__
 
     graph = _Graph(dtype)
-    _system(graph, plain)
+    form = ColumnForm.of(plain)
+    columns = plain.feature_names if form is None else form.names
+    _system(graph, plain, form)
     outputs = ["y"] if plain.kind == "t1" else ["y", "y_left", "y_right"]
     made = helper.make_graph(
         graph.nodes,
         "deepfls",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", plain.n_features])],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", len(columns)])],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", plain.n_outputs]) for name in outputs],
         graph.constants,
     )
@@ -92,8 +100,11 @@ def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
         producer_name="deepfls",
         producer_version=__version__,
     )
-    names = {"inputs": plain.feature_names, "outputs": plain.output_names}
-    helper.set_model_props(model, {key: "\n".join(value) for key, value in names.items()})
+    props = {key: "\n".join(value) for key, value in (("inputs", columns), ("outputs", plain.output_names))}
+    if form is not None:
+        named = {columns[column]: list(values) for column, values in form.categories.items()}
+        props["categories"] = json.dumps(named, ensure_ascii=True)  # the value of such a column is the index in its list
+    helper.set_model_props(model, props)
     onnx.checker.check_model(model, full_check=True)
     return model.SerializeToString()
 
@@ -123,19 +134,42 @@ class _Graph:
         return output
 
 
-def _system(g: _Graph, plain: PlainSystem) -> None:
+def _inputs(g: _Graph, plain: PlainSystem, form: ColumnForm | None, inner: Any) -> str:
+    """Inputs of the system from the columns x: categories encoded, wild values clipped."""
+    x = g.node("Cast", "x", to=inner)
+    if form is not None:
+        values = g.node("Gather", x, g.constant("sources", form.sources, np.int64), axis=1)
+        encoded = g.node("Cast", g.node("Equal", values, g.constant("codes", form.codes)), to=inner)
+        kept = g.constant("are_numbers", form.codes[np.newaxis] < 0, np.bool_)
+        encoded = g.node("Where", kept, values, encoded)
+        x = g.node("Where", g.node("IsNaN", values), g.constant("not_known", np.nan), encoded)
+    if plain.bounds is not None:
+        # Where, because minimum and maximum may drop NaN.
+        low, high = (g.constant(name, bound) for name, bound in zip(("low", "high"), plain.bounds, strict=True))
+        x = g.node("Where", g.node("Less", x, low), low, x)
+        x = g.node("Where", g.node("Greater", x, high), high, x)
+    return x
+
+
+def _system(g: _Graph, plain: PlainSystem, form: ColumnForm | None) -> None:
     """All nodes from x to the outputs."""
     from onnx import TensorProto
 
     t = CenteredTables.of(plain)
     rules_axis, features_axis = g.constant("axis_1", [1], np.int64), g.constant("axis_2", [2], np.int64)
     inner = TensorProto.DOUBLE if g.dtype == "float64" else TensorProto.FLOAT
-    x = g.node("Cast", "x", to=inner)
+    x = _inputs(g, plain, form, inner)
     offset = g.node("Sub", x, g.constant("origin", t.origin))
     z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
     z = g.node("Clip", z, g.constant("nearest", -t.farthest), g.constant("farthest", t.farthest))
+    known = ""
+    if plain.missing:
+        known = g.node("Cast", g.node("Not", g.node("IsNaN", x)), to=inner)
+        z = g.node("Where", g.node("IsNaN", x), g.constant("zero", 0.0), z)
     distances = g.node("Sub", g.node("Unsqueeze", z, rules_axis), g.constant("centers", t.centers[np.newaxis]))
     squares = g.node("Mul", distances, distances)
+    if known:
+        squares = g.node("Mul", squares, g.node("Unsqueeze", known, rules_axis))
 
     def exponents(name: str, weights: Array) -> str:
         # The minus sign belongs to the weights.
@@ -151,7 +185,13 @@ def _system(g: _Graph, plain: PlainSystem) -> None:
     peak = g.node("ReduceMax", upper, rules_axis, keepdims=1)
     shape = g.constant("rules_and_outputs", [-1, plain.n_rules, plain.n_outputs], np.int64)
     slopes = np.moveaxis(t.slopes, 2, 0).reshape(plain.n_features, -1)
-    linear = g.node("Reshape", g.node("MatMul", z, g.constant("slopes", slopes)), shape)
+    linear = g.node("MatMul", z, g.constant("slopes", slopes))
+    if known:
+        # A rule takes the center of its set in place of an unknown input.
+        fills = np.moveaxis(t.slopes * t.centers[:, np.newaxis], 2, 0).reshape(plain.n_features, -1)
+        unknown = g.node("Sub", g.constant("one", 1.0), known)
+        linear = g.node("Add", linear, g.node("MatMul", unknown, g.constant("fills", fills)))
+    linear = g.node("Reshape", linear, shape)
     consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
 
     def average(weights: str) -> str:
@@ -163,7 +203,11 @@ def _system(g: _Graph, plain: PlainSystem) -> None:
     if plain.kind == "t1":
         y = average(firing(upper, peak))
     else:
-        lower = g.node("Add", exponents("lower_weights", t.lower_weights), g.constant("log_heights", t.log_heights))
+        heights = g.constant("log_heights", t.log_heights)
+        if known and plain.alphas is None:
+            each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
+            heights = g.node("MatMul", known, each)
+        lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
         lower = g.node("Min", lower, upper)
         low, up = firing(lower, peak), firing(upper, peak)
         ordered = _ordered_rules(g, consequents, plain.n_rules)
@@ -245,7 +289,7 @@ def _finish(g: _Graph, plain: PlainSystem, offsets: Array, y: str, ends: tuple[s
     from onnx import TensorProto
 
     # Minimum and maximum may drop NaN, so NaN is restored at the end.
-    broken = g.node("Cast", g.node("IsNaN", "x"), to=TensorProto.FLOAT)
+    broken = g.node("Cast", g.node("IsInf" if plain.missing else "IsNaN", "x"), to=TensorProto.FLOAT)
     broken = g.node("Greater", g.node("ReduceMax", broken, "axis_1", keepdims=1), g.constant("none", 0.0, np.float32))
     offset, nan = g.constant("offsets", offsets), g.constant("nan", np.nan, np.float32)
 
@@ -269,7 +313,8 @@ def _compared(content: bytes, plain: PlainSystem, x: Array) -> tuple[float, floa
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    truth = plain.output(x.astype(np.float64))
+    form = ColumnForm.of(plain)
+    truth = plain.output(x.astype(np.float64) if form is None else form.inputs(x.astype(np.float64)))
     expected = {"y": truth.y, "y_left": truth.y_left, "y_right": truth.y_right}
     if plain.classes is not None:
         expected["y"] = softmax(truth.y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -20,7 +21,7 @@ def rows_for(plain: PlainSystem, rows: Any, n_drawn: int) -> Array:
         values = np.asarray(rows, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != plain.n_features or len(values) == 0:
             raise ValueError(f"X must have shape (rows, features) with features={plain.n_features}, got {values.shape}.")
-        check_finite_table("X", values)
+        check_finite_table("X", values, missing=plain.missing)
         return values
     low, high = input_box(plain)
     rng = np.random.default_rng(0)
@@ -28,6 +29,58 @@ def rows_for(plain: PlainSystem, rows: Any, n_drawn: int) -> Array:
     rule = rng.integers(plain.n_rules, size=n_drawn // 2)
     near = rng.normal(plain.centers[rule], plain.upper_sigmas[rule])
     return np.concatenate([uniform, np.clip(near, low, high)])
+
+
+@dataclass(frozen=True)
+class ColumnForm:
+    """Columns that a target takes in place of inputs: a category is one column, the index of the category."""
+
+    names: tuple[str, ...]
+    sources: Array  # (inputs,): the column of every input
+    codes: Array  # (inputs,): the index at which an input of a category is 1; -1 for inputs that are numbers
+    categories: dict[int, tuple[str, ...]]  # of the columns that are categories
+
+    @classmethod
+    def of(cls, plain: PlainSystem) -> ColumnForm | None:
+        """The columns of a system; None without categories, where columns are inputs."""
+        if plain.columns is None or not plain.columns.groups:
+            return None
+        names: list[str] = []
+        sources: list[int] = []
+        codes: list[int] = []
+        categories = {}
+        for column in plain.columns.columns:
+            if column.role == "category":
+                categories[len(names)] = column.categories
+                sources += [len(names)] * column.width
+                codes += range(len(column.categories) - column.width, len(column.categories))
+                names.append(column.name)
+            else:
+                sources += range(len(names), len(names) + column.width)
+                codes += [-1] * column.width
+                names += column.input_names
+        return cls(tuple(names), np.array(sources), np.array(codes), categories)
+
+    def columns(self, x: Array) -> Array:
+        """Columns (rows, columns) from inputs (rows, inputs), whose categories are taken where their input is largest."""
+        found = np.zeros((len(x), len(self.names)))
+        for column in range(len(self.names)):
+            inputs = np.flatnonzero(self.sources == column)
+            if column not in self.categories:
+                found[:, column] = x[:, inputs[0]]
+                continue
+            unknown = np.isnan(x[:, inputs]).any(axis=1)
+            best = np.where(np.isnan(x[:, inputs]), -np.inf, x[:, inputs]).argmax(axis=1)
+            single = len(inputs) < len(self.categories[column])
+            index = np.round(np.clip(x[:, inputs[0]], 0.0, 1.0)) if single else self.codes[inputs][best]
+            found[:, column] = np.where(unknown, np.nan, index)
+        return found
+
+    def inputs(self, columns: Array) -> Array:
+        """Inputs (rows, inputs) from columns (rows, columns)."""
+        values = columns[:, self.sources]
+        found = np.where(self.codes < 0, values, (values == self.codes).astype(np.float64))
+        return np.where(np.isnan(values), np.nan, found)
 
 
 def input_box(plain: PlainSystem) -> tuple[Array, Array]:

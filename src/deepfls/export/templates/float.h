@@ -16,7 +16,7 @@
  *        {{ max_sweeps(plain.n_rules) }} sweeps per end point. No sort, no enumeration.
 {% endif %}
  *
- * If an input is NaN or infinite, every output is NaN. For any other input the outputs are within 1e-5 of the float64 result,
+ * {{ "NaN is an input that is not known, as in the training table. If an input is infinite" if plain.missing else "If an input is NaN or infinite" }}, every output is NaN. For any other input the outputs are within 1e-5 of the float64 result,
  * relative to the output or, near zero, to its spread; an output that float cannot hold is infinite. The header does not
  * compile with -ffast-math, which assumes that no number is NaN.
 {% endblock %}
@@ -34,6 +34,27 @@
 {% include "float_system.h" %}
 {% endwith %}
 {% endfor %}
+{% if columns is not none %}
+
+#define FLS_COLUMNS {{ columns.names | length }} /* columns of the table, of which fls_encode makes the inputs */
+
+/* Inputs from the columns of the table. A category is given as its index:
+{% for column, values in columns.categories.items() %}
+ *   column {{ column }}, {{ columns.names[column] | quoted }}: {% for value in values %}{{ loop.index0 }} {{ value | quoted }}{{ ", " if not loop.last }}{% endfor %}
+
+{% endfor %}
+ * NaN{{ " is a category that is not known" if plain.missing else " gives NaN in every output" }}. */
+static inline void fls_encode(const float column[FLS_COLUMNS], float x[FLS_INPUTS])
+{
+    static const int16_t source[FLS_INPUTS] = { {{- columns.sources.tolist() | join(", ") -}} };
+    static const int16_t code[FLS_INPUTS] = { {{- columns.codes.tolist() | join(", ") -}} };
+    int m;
+    for (m = 0; m < FLS_INPUTS; ++m) {
+        const float value = column[source[m]];
+        x[m] = code[m] < 0 || value != value ? value : value == (float)code[m] ? 1.0f : 0.0f;
+    }
+}
+{% endif %}
 {% if "margin" in interval_tables %}
 
 /* Margin of the interval: [output]. */

@@ -41,6 +41,23 @@ static const int64_t fls_intercept{{ tables.intercept.text }};
 /* Slopes of the rule outputs: [rule][output][input]. */
 static const fls_halves fls_slope{{ tables.slope.text }};
 {% endif %}
+{% if plain.missing %}
+/* What an input that is not known takes off minus the log-firing at the origin: [set][input]. */
+static const int64_t fls_unknown{{ tables.unknown.text }};
+{% if "unknown_height" in tables %}
+/* What it takes off minus the logarithm of the height: [rule][input]. */
+static const int64_t fls_unknown_height{{ tables.unknown_height.text }};
+{% endif %}
+{% if "fill" in tables %}
+/* What a rule adds to its output for an input that is not known: [rule][output][input]. */
+static const int64_t fls_fill{{ tables.fill.text }};
+{% endif %}
+{% endif %}
+{% if "low" in tables %}
+/* Bounds of the inputs; values beyond are clipped. */
+static const float fls_low{{ tables.low.text }};
+static const float fls_high{{ tables.high.text }};
+{% endif %}
 {% if "mix" in tables %}
 /* Share of the mean under lower firing: [output]. */
 static const float fls_mix{{ tables.mix.text }};
@@ -48,7 +65,7 @@ static const float fls_mix{{ tables.mix.text }};
 
 /* Inputs relative to their origins, below 1 in magnitude, in units of 2^exponent. `term` holds what the forms of firing are
  * multiplied with: the squares of z, and z on the scale of the squares, whose exponent is `near`. */
-typedef struct { fls_halves z[FLS_INPUTS], term[2 * FLS_INPUTS]; int exponent, near; } fls_inputs;
+typedef struct { fls_halves z[FLS_INPUTS], term[2 * FLS_INPUTS]; int exponent, near;{% if plain.missing %} uint8_t unknown[FLS_INPUTS];{% endif %} } fls_inputs;
 
 /* Firing of a rule in three successive forms: minus its logarithm, its depth in units of 1 / FLS_ONE, its weight. */
 typedef union { int64_t exact; uint32_t depth; float weight; } fls_firing;
@@ -92,12 +109,35 @@ static inline int64_t fls_dot(const fls_halves *a, const fls_halves *b, int n)
     return sum + (cross >> FLS_BITS);
 }
 
-/* The inputs as fixed-point numbers on a common scale. Returns 0 if an input is NaN or infinite, else 1. */
+{% set broken = "infinite" if plain.missing else "NaN or infinite" %}
+/* The inputs as fixed-point numbers on a common scale. Returns 0 if an input is {{ broken }}, else 1. */
+{% if "low" in tables or plain.missing %}
+static inline int fls_scaled(const float given[FLS_INPUTS], fls_inputs *in)
+{
+    float x[FLS_INPUTS];
+    int m;
+    in->exponent = 0;
+    for (m = 0; m < FLS_INPUTS; ++m) {
+        x[m] = given[m];
+{% if plain.missing %}
+        /* NaN is an input that is not known: it has no part in the forms. */
+        in->unknown[m] = x[m] != x[m];
+        x[m] = in->unknown[m] ? fls_origin[m] : x[m];
+{% endif %}
+{% if "low" in tables %}
+        if ((fls_bits(given[m]) & 0x7FFFFFFF) != 0x7F800000) { /* infinity stays */
+            x[m] = x[m] < fls_low[m] ? fls_low[m] : x[m] > fls_high[m] ? fls_high[m] : x[m];
+        }
+{% endif %}
+    }
+    for (m = 0; m < FLS_INPUTS; ++m) {
+{% else %}
 static inline int fls_scaled(const float x[FLS_INPUTS], fls_inputs *in)
 {
     int m;
     in->exponent = 0;
     for (m = 0; m < FLS_INPUTS; ++m) {
+{% endif %}
         const int exponent = (int)(fls_bits(x[m] - fls_origin[m]) >> 23 & 255) - 126 - fls_unit[m];
         if ((fls_bits(x[m]) >> 23 & 255) == 255) {
             return 0;
@@ -198,20 +238,42 @@ static inline void fls_to_weights(fls_firing *firing, int n)
 /* Minus the log-firing of the rules{{ ", lower before upper" if it2 else "" }}. */
 static inline void fls_fire(const fls_inputs *in, fls_firing firing[FLS_SETS])
 {
-    int p;
+    int p{{ ", m" if plain.missing else "" }};
 {% if it2 and not own_widths %}
     for (p = FLS_RULES; p < FLS_SETS; ++p) {
         firing[p].exact = fls_dot(fls_form[p - FLS_RULES], in->term, 2 * FLS_INPUTS);
         firing[p].exact += fls_constant[p - FLS_RULES] >> 2 * in->near;
     }
+{% if plain.missing %}
+    for (p = FLS_RULES; p < FLS_SETS; ++p) {
+        for (m = 0; m < FLS_INPUTS; ++m) {
+            firing[p].exact -= in->unknown[m] ? fls_unknown[p - FLS_RULES][m] >> 2 * in->near : 0;
+        }
+    }
+{% endif %}
     for (p = 0; p < FLS_RULES; ++p) {
         firing[p].exact = firing[p + FLS_RULES].exact + (fls_height[p] >> 2 * in->near);
+{% if plain.missing %}
+        for (m = 0; m < FLS_INPUTS; ++m) {
+            firing[p].exact -= in->unknown[m] ? fls_unknown_height[p][m] >> 2 * in->near : 0;
+        }
+        if (firing[p].exact < firing[p + FLS_RULES].exact) {
+            firing[p].exact = firing[p + FLS_RULES].exact;
+        }
+{% endif %}
     }
 {% else %}
     for (p = 0; p < FLS_SETS; ++p) {
         firing[p].exact = fls_dot(fls_form[p], in->term, 2 * FLS_INPUTS);
         firing[p].exact += fls_constant[p] >> 2 * in->near;
     }
+{% if plain.missing %}
+    for (p = 0; p < FLS_SETS; ++p) {
+        for (m = 0; m < FLS_INPUTS; ++m) {
+            firing[p].exact -= in->unknown[m] ? fls_unknown[p][m] >> 2 * in->near : 0;
+        }
+    }
+{% endif %}
 {% if it2 %}
     for (p = 0; p < FLS_RULES; ++p) {
         if (firing[p].exact < firing[p + FLS_RULES].exact) {
@@ -229,8 +291,19 @@ static inline void fls_rule_outputs(const fls_inputs *in, int k, float value[FLS
     const int scale = {{ scale }}, shift = scale < 63 ? scale : 63;
     int p;
     for (p = 0; p < FLS_RULES; ++p) {
+{% if plain.missing and plain.order == 1 %}
+        int64_t constant = fls_intercept[p][k];
+        fls_halves sum;
+        int m;
+        for (m = 0; m < FLS_INPUTS; ++m) {
+            constant += in->unknown[m] ? fls_fill[p][k][m] : 0;
+        }
+        constant >>= shift;
+        sum = fls_split(fls_dot(fls_slope[p][k], in->z, FLS_INPUTS) + constant);
+{% else %}
         const int64_t constant = fls_intercept[p][k] >> shift;
         const fls_halves sum = fls_split({% if plain.order == 1 %}fls_dot(fls_slope[p][k], in->z, FLS_INPUTS) + {% endif %}constant);
+{% endif %}
         value[p] = (float)sum.high + (float)sum.low * FLS_LAST;
     }
 {% if plain.order == 0 %}
