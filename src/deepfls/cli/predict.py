@@ -31,6 +31,9 @@ def predict(
     out: Annotated[Path | None, o.output_option("CSV or Parquet file, or folder of parts.", "standard output")] = None,
     keep: Annotated[o.Names, o.output_option("Column of DATA to copy to the output; repeat for several.")] = None,
     interval: Annotated[float | None, o.output_option("Add the ends of intervals of this coverage, such as 0.9.")] = None,
+    familiarity: Annotated[
+        bool, o.flag("--familiarity", text="Add the familiarity of each row, 0 to 1: how near it is to training rows.")
+    ] = False,
     prefix: Annotated[str, o.output_option("Begins the names of predictions.")] = "",
     nulls: Annotated[str | None, o.option("Rows with a missing value: keep, or drop to leave them out.", "keep")] = None,
     resume: Annotated[bool, o.flag("--resume", text="Continue a folder of parts that an earlier run began.")] = False,
@@ -48,6 +51,8 @@ def predict(
     if interval is not None and not 0.0 < interval < 1.0:
         raise UsageError(f"--interval must be greater than 0 and less than 1, got {interval}.")
     about: dict[str, Any] = {"keep": keep or [], "prefix": prefix, "interval": interval}
+    if familiarity:
+        about["familiarity"] = True
 
     def predicted(opened: Model, table: DataTable) -> pa.Table:
         return opened.predicted(table, **about)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
 
 # Fields of a result that not every fit has; each is an attribute of the estimator with an underscore behind its name.
-_OPTIONAL = ("classes", "input_range", "rule_shares", "feature_importances", "initial_sets", "chosen")
+_OPTIONAL = ("classes", "input_range", "rule_shares", "feature_importances", "initial_sets", "familiar_firing", "chosen")
 
 
 class FiringStrengths(NamedTuple):
@@ -52,6 +52,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     """Base of FLSRegressor and FLSClassifier, which document settings and attributes."""
 
     system_: T1FLS | IT2FLS
+    _others_: tuple[T1FLS | IT2FLS, ...]
     x_scaling_: Scaling
     y_scaling_: Scaling
     history_: list[dict[str, float]]
@@ -66,6 +67,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     calibration_: Calibration | None
     interval_model_: FLSEstimator | None
     initial_sets_: Array
+    familiar_firing_: Array
     chosen_: dict[str, Any]
     table_: dict[str, Any]
     classes_: Array
@@ -192,6 +194,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         self.interval_model_ = part
         self._structure_ = result.structure
         self.system_, self.x_scaling_, self.y_scaling_ = result.model.system, result.model.x_scaling, result.model.y_scaling
+        self._others_ = result.model.others
         self.history_, self.n_epochs_, self.stopped_by_ = result.history, len(result.history), result.stopped_by
         self.calibration_ = result.calibration
         self.columns_, self.n_features_in_ = columns, len(columns.columns)
@@ -211,7 +214,12 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
     @property
     def _model(self) -> ScaledSystem:
-        return ScaledSystem(self.system_, self.x_scaling_, self.y_scaling_)
+        return ScaledSystem(self.system_, self.x_scaling_, self.y_scaling_, getattr(self, "_others_", ()))
+
+    @property
+    def systems_(self) -> list[T1FLS | IT2FLS]:
+        """All systems of the model; ``system_`` is the first."""
+        return list(self._model.systems)
 
     @property
     def _interval_system(self) -> ScaledSystem | None:
@@ -231,10 +239,38 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         Returns
         -------
         FiringStrengths
-            Named tuple (lower, upper), each (rows, rules), in [0, 1]; equal for Type-1 systems.
+            Named tuple (lower, upper), each (rows, rules), in [0, 1]; equal for Type-1 systems. With several systems the
+            rules of the second follow those of the first, and so on.
         """
         x = self._known_x(X)
         return FiringStrengths(*self._model.firing_strengths(x))
+
+    def familiarity(self, X: Any) -> Array:
+        """How familiar rows are: how strongly their best-fitting rule fires, as a share of what training rows had.
+
+        Returns
+        -------
+        ndarray, shape (rows,)
+            From 0 to 1: 1 where the firing is that of the median training row or more, near 0 for a row unlike all training
+            rows, for which a prediction is a guess. With several systems the mean over them.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from deepfls import FLSRegressor
+        >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+        >>> model = FLSRegressor(n_rules=3, epochs=5, random_state=0).fit(X, X[:, 0])
+        >>> near, far = model.familiarity([[0.1], [10.0]])
+        >>> bool(near > 0.5), bool(far < 0.01)
+        (True, True)
+        """
+        x = self._known_x(X)
+        usual = getattr(self, "familiar_firing_", None)
+        if usual is None:
+            raise ValueError(
+                "familiarity must follow a fit of this version, got a model without its record: train it again."
+            )
+        return np.minimum(self._model.best_firing(x) / np.maximum(usual, np.finfo(np.float64).tiny), 1.0).mean(axis=1)
 
 
 def is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:

@@ -30,8 +30,9 @@ from deepfls.training.config import TrainConfig
 from deepfls.training.line import Line, class_lines, regression_lines
 
 System = T1FLS | IT2FLS
-# Trains a new system of a number of rules and calls back after every epoch with its number and the system.
-Trainer = Callable[[Rows, int, TrainConfig, Callable[[int, System], None]], None]
+# Trains a new system of a number of rules, the one of a number from 0 on, and calls back after every epoch with its number
+# and the system.
+Trainer = Callable[[Rows, int, TrainConfig, int, Callable[[int, System], None]], None]
 
 # Fewest rows that are divided, and of the second most frequent class.
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
@@ -126,10 +127,12 @@ def choose(
     *,
     rule_numbers: tuple[int, ...],
     paths: tuple[recipe.Path, ...],
+    n_systems: int,
 ) -> Choice | None:
     """The choice for scaled rows; None where they are too few to hold some out.
 
-    ``config`` states the settings of all rows; of more rows than :data:`recipe.CHOICE_ROWS` a sample is used.
+    ``config`` states the settings of all rows; of more rows than :data:`recipe.CHOICE_ROWS` a sample is used. With several
+    systems it is their mean that is compared: what a mean of systems needs least is that each of them is smooth.
     """
     order = random.permutation(len(rows))[: recipe.CHOICE_ROWS]
     if len(order) < len(rows):
@@ -140,7 +143,7 @@ def choose(
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of a run that diverges: its loss is infinite
-        held = _HeldOut(rows, folds, config, task, trained)
+        held = _HeldOut(rows, folds, config, task, trained, n_systems)
         n_rules = held.fewest_rules(rule_numbers, paths[0])
         return held.best(n_rules, paths)
 
@@ -165,9 +168,15 @@ class _HeldOut:
     """Rows held out, their linear predictions, and the losses of systems on them."""
 
     def __init__(
-        self, rows: Rows, folds: list[tuple[Array, Array]], config: TrainConfig, task: Task, trained: Trainer
+        self,
+        rows: Rows,
+        folds: list[tuple[Array, Array]],
+        config: TrainConfig,
+        task: Task,
+        trained: Trainer,
+        n_systems: int,
     ) -> None:
-        self._config, self._task, self._trained = config, task, trained
+        self._config, self._task, self._trained, self._n_systems = config, task, trained, n_systems
         self._mean = _mean_target(rows)
         self._parts = [(_taken(rows, kept), _taken(rows, held)) for kept, held in folds]
         together = _taken(rows, np.concatenate([held for _, held in folds]))
@@ -196,13 +205,18 @@ class _HeldOut:
         found: dict[float, list[Array]] = {share: [] for share in epochs.values()}
         choice = Choice(n_rules, path.rate, path.decay, max(path.shares))
         for kept, held in self._parts:
+            sums: dict[float, list[Array]] = {share: [] for share in epochs.values()}
 
-            def note(epoch: int, system: System, held: Rows = held) -> None:
+            def note(epoch: int, system: System, held: Rows = held, sums: dict[float, list[Array]] = sums) -> None:
                 if epoch in epochs:
                     with torch.no_grad():
-                        found[epochs[epoch]].append(_array(system(held.x)))
+                        sums[epochs[epoch]].append(_array(system(held.x)))
 
-            self._trained(kept, n_rules, choice.config(self._config), note)
+            for number in range(self._n_systems):
+                self._trained(kept, n_rules, choice.config(self._config), number, note)
+            for share, outputs in sums.items():
+                if len(outputs) == self._n_systems:
+                    found[share].append(np.mean(outputs, axis=0))
         return {share: np.concatenate(parts) for share, parts in found.items() if len(parts) == len(self._parts)}
 
     def fewest_rules(self, numbers: tuple[int, ...], path: recipe.Path) -> int:

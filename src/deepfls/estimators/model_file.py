@@ -23,10 +23,11 @@ from deepfls.estimators.fit import FitResult
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.regressor import FLSRegressor, names_of_targets
 from deepfls.estimators.settings import Settings, Structure, is_plain, plain_value, settings_by_name
+from deepfls.nn.systems import IT2FLS, T1FLS
 
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
 # Prefixes of the names of arrays.
-_SYSTEM, _CALIBRATION, _PART = "system.", "calibration.", "interval_model."
+_SYSTEM, _OTHER, _CALIBRATION, _PART = "system.", "other_system.", "calibration.", "interval_model."
 
 
 def save(estimator: FLSEstimator, path: str | os.PathLike[str]) -> None:
@@ -85,9 +86,13 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
     else:
         description |= {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.kind}
     arrays = {f"{_SYSTEM}{name}": value.cpu().numpy() for name, value in estimator.system_.state_dict().items()}
+    if len(estimator.systems_) > 1:
+        description["n_systems"] = len(estimator.systems_)
+        for number, system in enumerate(estimator.systems_[1:], 1):
+            arrays |= {f"{_OTHER}{number}.{name}": value.cpu().numpy() for name, value in system.state_dict().items()}
     for name, scaling in (("x_scaling", estimator.x_scaling_), ("y_scaling", estimator.y_scaling_)):
         arrays |= {f"{name}.{key}": value for key, value in vars(scaling).items() if value is not None}
-    for name in ("input_range", "rule_shares", "feature_importances", "initial_sets"):
+    for name in ("input_range", "rule_shares", "feature_importances", "initial_sets", "familiar_firing"):
         if hasattr(estimator, f"{name}_"):
             arrays[f"data.{name}"] = getattr(estimator, f"{name}_")
     part, calibration = (getattr(estimator, name, None) for name in ("interval_model_", "calibration_"))
@@ -104,10 +109,9 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
     """The result of the fit that was described. KeyError, TypeError or ValueError where the parts do not fit together."""
     structure = Structure(**description["structure"])
     # "auto" was resolved when the system was made.
-    system = dataclasses.replace(structure, tnorm=description["tnorm"]).new_system().double()
-    system.load_state_dict({name: torch.from_numpy(value) for name, value in _under(_SYSTEM, arrays).items()})
-    system.missing = bool(description.get("missing", False))
-    n_rules, n_features = system.n_rules, system.n_features
+    prefixes = [_SYSTEM, *(f"{_OTHER}{number}." for number in range(1, int(description.get("n_systems", 1))))]
+    system, *others = (_system(structure, description, _under(prefix, arrays)) for prefix in prefixes)
+    n_rules, n_features = system.n_rules * len(prefixes), system.n_features
     n_targets = 1 if settings._classifies else system.n_outputs
     scalings = [
         Scaling(**{part: _shaped(arrays, f"{name}.{part}", (n_columns,)) for part in _scaling_parts(name, arrays)})
@@ -116,6 +120,7 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
     shapes: dict[str, tuple[int, ...]] = {"input_range": (2, n_features), "rule_shares": (n_rules,)}
     n_columns = len(description.get("columns", range(n_features)))
     shapes |= {"feature_importances": (n_columns,), "initial_sets": (4, n_rules, n_features)}
+    shapes["familiar_firing"] = (len(prefixes),)
     part = None
     if "interval_model" in description:
         if "interval_model" in description["interval_model"]:
@@ -129,7 +134,7 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
         _check_calibration(calibration, settings, structure)
     return FitResult(
         structure=structure,
-        model=ScaledSystem(system.requires_grad_(False), *scalings),
+        model=ScaledSystem(system, scalings[0], scalings[1], tuple(others)),
         history=[{k: math.nan if v is None else float(v) for k, v in row.items()} for row in description["history"]],
         stopped_by=description["stopped_by"],
         classes=_classes(description, structure) if settings._classifies else None,
@@ -139,6 +144,13 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
         # Files of the first versions have none of these.
         **{name: _shaped(arrays, f"data.{name}", shape) for name, shape in shapes.items() if f"data.{name}" in arrays},
     )
+
+
+def _system(structure: Structure, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> T1FLS | IT2FLS:
+    system = dataclasses.replace(structure, tnorm=description["tnorm"]).new_system().double()
+    system.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
+    system.missing = bool(description.get("missing", False))
+    return system.requires_grad_(False)
 
 
 def _columns(description: Mapping[str, Any], n_inputs: int) -> Columns:

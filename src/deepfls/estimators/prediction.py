@@ -62,11 +62,39 @@ class ReducedSet(NamedTuple):
 
 @dataclass(frozen=True)
 class ScaledSystem:
-    """A trained system and the scalings between its units and those of the data."""
+    """A trained system and the scalings between its units and those of the data.
+
+    Where there are ``others``, outputs are means over all systems.
+    """
 
     system: System
     x_scaling: Scaling
     y_scaling: Scaling
+    others: tuple[System, ...] = ()
+
+    @property
+    def systems(self) -> tuple[System, ...]:
+        return (self.system, *self.others)
+
+    def alone(self, number: int) -> ScaledSystem:
+        """The system of that number, from 0, without the others."""
+        return ScaledSystem(self.systems[number], self.x_scaling, self.y_scaling)
+
+    def clipped(self, input_range: Array) -> ScaledSystem:
+        """The same with inputs held within a range (2, features), in the units of the data."""
+        low, high = input_range
+        if self.x_scaling.low is not None and self.x_scaling.high is not None:
+            low, high = np.maximum(low, self.x_scaling.low), np.minimum(high, self.x_scaling.high)
+        scaling = Scaling(self.x_scaling.shift, self.x_scaling.scale, low, high)
+        return replace(self, x_scaling=scaling)
+
+    def best_firing(self, x: Array) -> Array:
+        """Firing strength of the best-fitting rule of every system, (rows, systems), of values as they are, not clipped."""
+        free = replace(self, x_scaling=Scaling(self.x_scaling.shift, self.x_scaling.scale))
+        return np.stack([model.firing_strengths(x)[1].max(axis=1) for model in free._each()], axis=1)
+
+    def _each(self) -> list[ScaledSystem]:
+        return [self.alone(number) for number in range(len(self.systems))]
 
     def evaluated(self, x: Array, function: RowFunction, *columns: Array) -> tuple[Array, ...]:
         """The arrays of a row function for rows x (rows, features) in the units of the data, a chunk at a time.
@@ -89,6 +117,8 @@ class ScaledSystem:
 
         All three are equal for Type-1 systems.
         """
+        if self.others:
+            return np.asarray(sum(model._values(x, first) for model in self._each()) / len(self.systems))
         compiled = _compiled(self.system)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
@@ -127,14 +157,20 @@ class ScaledSystem:
         return ReducedSet(np.minimum(lower, y), np.maximum(upper, y), y)
 
     def rule_weights(self, x: Array) -> Array:
-        """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules)."""
+        """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules of all systems)."""
+        if self.others:
+            return np.concatenate([model.rule_weights(x) for model in self._each()], axis=1) / len(self.systems)
         return self.evaluated(x, lambda system, z: (normalised_firing(system, z),))[0]
 
     def firing_strengths(self, x: Array) -> tuple[Array, ...]:
-        """Lower and upper firing strength, each (rows, rules), in [0, 1]; equal for Type-1 systems.
+        """Lower and upper firing strength, each (rows, rules of all systems), in [0, 1]; equal for Type-1 systems.
 
         Those of the widest plane for General Type-2 systems.
         """
+
+        if self.others:
+            ends = zip(*(model.firing_strengths(x) for model in self._each()), strict=True)
+            return tuple(np.concatenate(end, axis=1) for end in ends)
 
         def strengths(system: System, z: Tensor) -> tuple[Tensor, ...]:
             logs = system.widest_log_firing(z) if isinstance(system, GT2FLS) else system.antecedents(z)

@@ -24,6 +24,7 @@ from deepfls.training.config import TrainConfig
 KINDS = ("t1", "it2", "gt2")
 TNORMS = ("auto", "product", "htsk")
 SCALINGS = ("standard", "none")
+EXTRAPOLATIONS = ("linear", "clip")
 MISSING = ("auto", "error")
 OUTLIERS = ("clip", "keep")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -36,6 +37,7 @@ class Settings:
     # The system: `structure_of`
     kind: str = "it2"
     n_rules: int | str = 10
+    n_systems: int = 1
     order: int = 1
     uncertainty: str = "hs"
     type_reduction: str = "km"
@@ -66,6 +68,7 @@ class Settings:
     decimal: str = "auto"
     outliers: str = "clip"
     scaling: str = "standard"
+    extrapolation: str = "linear"
     # Prediction intervals and sets of classes: `intervals`
     coverage: float | None = None
     calibration: str | None = "split"
@@ -119,6 +122,9 @@ SETTINGS_TEXT = """
     n_rules : int or "auto"
         Number of rules. "auto": the fewest of 3, 6, 12, 25, 50 and 100 that are nearly as good as the best of them on
         training rows held out in turn.
+    n_systems : int
+        Systems of the model, trained in parallel threads from different starts; predictions are their means, and so are the
+        ends of their sets. More systems are more accurate, and take longer to read.
     order : {1, 0}
         Linear or constant consequents.
     uncertainty : {"hs", "h", "s"}
@@ -181,6 +187,9 @@ SETTINGS_TEXT = """
         Whether single values far beyond all others, in X or y, are clipped, which is told, or used as they are.
     scaling : {"standard", "none"}
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
+    extrapolation : {"linear", "clip"}
+        Beyond the range of an input in the training data: rules go on as they are, or the value counts as the nearest one
+        within the range.
 <coverage>
     calibration_fraction : float or "auto"
         Share of the rows held out for calibration. "auto": a fifth, less from 5,000 rows on, and at least what ``coverage``
@@ -212,8 +221,10 @@ SETTINGS_TEXT = """
     ----------
     system_ : T1FLS, IT2FLS or GT2FLS
         The trained system, a torch module in scaled units, in float64.
+    systems_ : list of T1FLS or IT2FLS
+        All ``n_systems`` systems; ``system_`` is the first.
     history_ : list of dict
-        One row per epoch: epoch, loss, learning_rate, seconds, and validation_loss with ``patience``.
+        Of the first system: one row per epoch: epoch, loss, learning_rate, seconds, and validation_loss with ``patience``.
     stopped_by_ : str
         "epochs", "patience", "interrupt" or "divergence".
     n_epochs_ : int
@@ -239,6 +250,8 @@ SETTINGS_TEXT = """
         Scores of the rows held out for calibration; None without ``coverage``.
     interval_model_ : FLSRegressor, FLSClassifier or None
         With ``refit`` the model that was trained without the rows held out, from which calibrated intervals come.
+    familiar_firing_ : ndarray, shape (systems,)
+        How strongly the best-fitting rule of each system fires for the median training row.
     initial_sets_ : ndarray, shape (4, rules, features)
         Centers, lower widths, upper widths and heights of the sets that training began with, in the units of the data.
     x_scaling_, y_scaling_ : Scaling
@@ -327,6 +340,17 @@ def check_settings(settings: Settings) -> None:
             f"loss='quantiles' must come with kind='gt2', whose planes are quantiles, got kind={settings.kind!r}."
         )
     check_option("scaling", settings.scaling, SCALINGS)
+    check_option("extrapolation", settings.extrapolation, EXTRAPOLATIONS)
+    check_count("n_systems", settings.n_systems)
+    if (
+        settings.n_systems > 1
+        and settings.kind == "gt2"
+        and (settings.coverage is not None or settings.loss == "quantiles")
+    ):
+        raise ValueError(
+            f"n_systems must be 1 for intervals and quantiles of kind='gt2', whose planes have no mean, got "
+            f"{settings.n_systems}; kind='it2' has intervals of several systems."
+        )
     check_option("outliers", settings.outliers, OUTLIERS)
     check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
     check_option("dtype", settings.dtype, tuple(DTYPES))

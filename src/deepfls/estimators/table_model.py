@@ -85,14 +85,20 @@ class TableModel:
         """The true values in a table."""
         return targets(data, self.layout, classes=self.classes is not None)
 
-    def predicted(self, table: DataTable, *, keep: Sequence[str], prefix: str, interval: float | None) -> pa.Table:
+    def predicted(
+        self, table: DataTable, *, keep: Sequence[str], prefix: str, interval: float | None, familiarity: bool = False
+    ) -> pa.Table:
         """Kept columns, then a column for each target and, for a classifier, the probability of each class.
 
-        With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class.
+        With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class. With
+        ``familiarity`` the last column is that of the rows.
         """
         table.require(keep, why=" to keep")
         columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
-        made = [(prefix + name, values) for name, values in self._predictions(self.inputs(table), table.n_rows, interval)]
+        x = self.inputs(table)
+        made = [(prefix + name, values) for name, values in self._predictions(x, table.n_rows, interval)]
+        if familiarity:
+            made.append((f"{prefix}familiarity", self.estimator.familiarity(x)))
         names = [name for name, _ in made]
         both = [name for name in names if name in columns]
         if both:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ _SHOWN = 10
 class Explanation:
     """The prediction of one row in two sums over its parts, in the units of the data; logits for a classifier.
 
+    With several systems their rules stand one after another, each with its share of the mean.
     For each of ``y_left``, ``y_right`` and ``y``, the contributions of the rules add up to it, and so do its ``base`` and
     the pushes of the inputs. For a Type-1 system the three are equal.
 
@@ -144,9 +145,44 @@ class Explanation:
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
     """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
-    s = PlainSystem.of(estimator)
+    systems = PlainSystem.all_of(estimator)
     row = one_row(estimator, "x", x)
-    start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
+    start = reference_row(estimator, systems[0]) if reference is None else one_row(estimator, "reference", reference)
+    parts = [_system_explanation(s, row, start) for s in systems]
+    return parts[0] if len(parts) == 1 else _mean_explanation(parts)
+
+
+def _mean_explanation(parts: Sequence[Explanation]) -> Explanation:
+    """The explanation of the mean of several systems; their rules stand one after another."""
+
+    def joined(name: str) -> Array:
+        return np.concatenate([getattr(part, name) for part in parts])
+
+    def shares(name: str) -> PlainOutput:
+        ends = zip(*(getattr(part, name) for part in parts), strict=True)
+        return PlainOutput(*(np.concatenate(end) / len(parts) for end in ends))
+
+    def means(name: str) -> PlainOutput:
+        ends = zip(*(getattr(part, name) for part in parts), strict=True)
+        return PlainOutput(*(np.mean(end, axis=0) for end in ends))
+
+    return replace(
+        parts[0],
+        lower=joined("lower"),
+        upper=joined("upper"),
+        consequents=joined("consequents"),
+        left_upper=joined("left_upper"),
+        right_upper=joined("right_upper"),
+        weights=shares("weights"),
+        contributions=shares("contributions"),
+        output=means("output"),
+        base=means("base"),
+        pushes=means("pushes"),
+    )
+
+
+def _system_explanation(s: PlainSystem, row: Array, start: Array) -> Explanation:
+    """The explanation of one system."""
     values = s.rule_values(row[np.newaxis])
     weights = s.weights(*values)
     consequents = values.consequents[0]

@@ -119,10 +119,19 @@ class PlainSystem:
         return 1.0 if self.tnorm == "product" else 1.0 / self.n_features
 
     @classmethod
-    def of(cls, estimator: FLSEstimator, *, scaled: bool = False) -> PlainSystem:
-        """The system of a fitted estimator in the units of the data, or in the scaled units of training."""
+    def of(cls, estimator: FLSEstimator, *, scaled: bool = False, number: int | None = None) -> PlainSystem:
+        """The system of a fitted estimator in the units of the data, or in the scaled units of training.
+
+        ``number`` from 0 on is the place of one of several systems; without it there must be one.
+        """
         check_is_fitted(estimator, "system_")
-        system = estimator.system_
+        n_systems = len(estimator.systems_)
+        if number is None and n_systems > 1:
+            raise ValueError(
+                f"n_systems must be 1 for this: it shows or writes one system, and the model is the mean of {n_systems}; "
+                "rules and explain take several."
+            )
+        system = estimator.systems_[number or 0]
         alphas = None
         if isinstance(system, GT2FLS):
             alphas, system = system.alphas.cpu().double().numpy(), system.plane_system(SMALLEST_ALPHA)
@@ -167,7 +176,7 @@ class PlainSystem:
             intercepts=y_shift + y_scale * (array(system.intercepts) - slopes @ x_shift),
             slopes=slopes * y_scale[:, np.newaxis],
             input_range=getattr(estimator, "input_range_", None),
-            rule_shares=getattr(estimator, "rule_shares_", None),
+            rule_shares=_shares_of_system(estimator, number or 0),
             alphas=alphas,
             **own,
         )
@@ -210,6 +219,12 @@ class PlainSystem:
     def clipped(self, x: Array) -> Array:
         """Rows within the bounds."""
         return x if self.bounds is None else np.clip(x, *self.bounds)
+
+    @classmethod
+    def all_of(cls, estimator: FLSEstimator) -> list[PlainSystem]:
+        """All systems of a fitted estimator in the units of the data; its outputs are the means of theirs."""
+        check_is_fitted(estimator, "system_")
+        return [cls.of(estimator, number=number) for number in range(len(estimator.systems_))]
 
     def firing(self, x: Array) -> tuple[Array, Array]:
         """Lower and upper log-firing, each (rows, rules), for rows x (rows, features); equal for Type-1 systems."""
@@ -319,6 +334,13 @@ def _square_sums(values: Array) -> Array:
 
 def _square_sums_of_known(values: Array) -> Array:
     return np.nansum(np.square(values), axis=1)
+
+
+def _shares_of_system(estimator: FLSEstimator, number: int) -> Array | None:
+    """Shares of the rules of one of the systems of an estimator in its firing, (rules,)."""
+    shares = getattr(estimator, "rule_shares_", None)
+    n_systems, n_rules = len(estimator.systems_), estimator.system_.n_rules
+    return None if shares is None else shares[number * n_rules : (number + 1) * n_rules] * n_systems
 
 
 def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:

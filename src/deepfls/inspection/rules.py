@@ -78,6 +78,8 @@ class Rules:
     dropped : ndarray of bool, shape (rules, features)
     effect : DropEffect or None
         None where nothing was to be dropped.
+    others : tuple of Rules
+        Those of the other systems of a model that is the mean of several. Rendered one after another.
     """
 
     plain: PlainSystem
@@ -85,6 +87,7 @@ class Rules:
     shares: Array | None
     dropped: Array
     effect: DropEffect | None
+    others: tuple[Rules, ...] = ()
 
     def __len__(self) -> int:
         return len(self.order)
@@ -103,6 +106,8 @@ class Rules:
         check_option("format", format, FORMATS)
         if digits is not None:
             check_count("digits", digits, 1, 17)
+        if self.others:
+            return self._render_systems(format, top, digits)
         shown = self.top(top)
         if format == "json":
             return json.dumps(content(shown), ensure_ascii=True, allow_nan=False)
@@ -111,6 +116,19 @@ class Rules:
         if format == "markdown":
             return _document(shown, "rules.md", markdown_name, digits)
         return _document(shown, "rules.txt", one_line, digits)
+
+    @property
+    def systems(self) -> tuple[Rules, ...]:
+        """The rules of every system by itself."""
+        return (replace(self, others=()), *self.others)
+
+    def _render_systems(self, format: str, top: int | None, digits: int | None) -> str:  # noqa: A002
+        parts = [part.render(format, top=top, digits=digits) for part in self.systems]
+        if format == "json":
+            return json.dumps({"systems": [json.loads(part) for part in parts]}, ensure_ascii=True, allow_nan=False)
+        mark = "## " if format == "markdown" else ""
+        heads = (f"{mark}System {number} of {len(parts)}" for number in range(1, len(parts) + 1))
+        return "\n\n".join(f"{head}\n\n{part.strip()}" for head, part in zip(heads, parts, strict=True)) + "\n"
 
     def top(self, count: int | None) -> Rules:
         """The first ``count`` rules."""
@@ -147,6 +165,8 @@ class Rules:
         return self.to_table()
 
     def _repr_html_(self) -> str:
+        if self.others:
+            return "".join(part._repr_html_() for part in self.systems)
         shown = [
             {
                 "number": rule + 1,
@@ -162,7 +182,11 @@ class Rules:
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
-    plain = PlainSystem.of(estimator)
+    first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainSystem.all_of(estimator))
+    return replace(first, others=tuple(others))
+
+
+def _system_rules(estimator: FLSEstimator, plain: PlainSystem, X: Any, y: Any, drop: bool | float) -> Rules:
     check_rows_given(X, y)
     x = None if X is None else rows_of(estimator, X)
     shares = plain.rule_shares if x is None else shares_of(plain, x)

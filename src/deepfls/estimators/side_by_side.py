@@ -1,0 +1,113 @@
+"""Several systems of one model, trained side by side in threads.
+
+All learn from the same rows, from different starting points and in different orders. Of the squared error, the second half
+learns where the first half is wrong as well: its targets are ``y + (y - m)`` with m the mean of the first half, so that the
+mean of both halves is y where each half reaches its target.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from deepfls._checks.samples import Array
+from deepfls.data.arrays import Source
+from deepfls.estimators.choice import System
+from deepfls.estimators.settings import Settings
+from deepfls.training.batches import Rows
+from deepfls.training.loop import TrainResult
+
+# Rows of a chunk of the outputs of the first half.
+_CHUNK = 16_384
+# Copies of the parameters of a system that its training holds: values, gradient, two moments, last, best and average.
+_COPIES = 8
+# Parameters of one condition of a rule: center, two widths, height, slope.
+_PER_CONDITION = 5
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trained system, the rows it learned from, what its run left, and the sets it began with (4, rules, features)."""
+
+    system: System
+    rows: Rows
+    result: TrainResult
+    initial_sets: Array
+
+
+# Trains the system of a number from 0 on, from rows, and calls back after every epoch.
+MemberTrainer = Callable[[int, Rows, Callable[[int], None] | None], Member]
+
+
+def check_systems(settings: Settings, source: Source, n_before: int | None) -> None:
+    """Refuse a number of systems that the source, an earlier fit of ``n_before`` systems or the memory does not allow."""
+    n_systems = settings.n_systems
+    if n_before is not None and n_before != n_systems:
+        raise ValueError(
+            f"n_systems must stay {n_before} with warm_start=True, got {n_systems}; warm_start=False starts anew."
+        )
+    if n_systems > 1 and source.streamed:
+        raise ValueError(f"n_systems must be 1 for a source that is read in parts, got {n_systems}.")
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not a POSIX system
+        return
+    n_rules = settings.n_rules if isinstance(settings.n_rules, int) else 1
+    size = n_rules * source.n_features * _PER_CONDITION * 8 * _COPIES
+    if n_systems > 1 and n_systems * size > memory:
+        raise ValueError(
+            f"n_systems must be at most {memory // size:,}, for which this machine has the memory, got {n_systems:,}."
+        )
+
+
+def trained_systems(trained: MemberTrainer, n_systems: int, rows: Rows, *, corrects: bool) -> list[Member]:
+    """The systems in their order. ``corrects``: the second half learns where the first half is wrong."""
+    if n_systems == 1:
+        return [trained(0, rows, None)]
+    n_first = -(-n_systems // 2) if corrects else n_systems
+    members = _in_threads(trained, range(n_first), rows)
+    interrupted = any(member.result.stopped_by == "interrupt" for member in members)
+    if n_first == n_systems or interrupted:
+        return members
+    target = 2.0 * rows.target - _mean_output([member.system for member in members], rows)
+    return members + _in_threads(trained, range(n_first, n_systems), Rows.of(rows.x, target, rows.weight))
+
+
+def _in_threads(trained: MemberTrainer, numbers: Sequence[int], rows: Rows) -> list[Member]:
+    """Train systems in as many threads as there are processors; an interrupt ends all of them after their epoch."""
+    stopped = threading.Event()
+
+    def watch(_: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    affinity = getattr(os, "sched_getaffinity", None)
+    n_threads = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    with ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
+        futures: list[Future[Member]] = [pool.submit(trained, number, rows, watch) for number in numbers]
+        try:
+            return [future.result() for future in futures]
+        except BaseException as error:
+            stopped.set()
+            if not isinstance(error, KeyboardInterrupt):
+                for future in futures:
+                    future.cancel()
+                raise
+            # A second interrupt leaves without the systems.
+            return [future.result() for future in futures if not future.cancel()]
+
+
+def _mean_output(systems: Sequence[System], rows: Rows) -> Tensor:
+    """Mean of the crisp outputs, (rows, outputs)."""
+    parts = []
+    with torch.no_grad():
+        for first in range(0, len(rows), _CHUNK):
+            x = rows.x[first : first + _CHUNK]
+            parts.append(torch.stack([system(x) for system in systems]).mean(dim=0))
+    return torch.cat(parts)

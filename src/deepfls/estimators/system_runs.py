@@ -1,0 +1,172 @@
+"""The systems of a fit: their starting point, their training, and the runs by which settings are chosen."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from deepfls._checks.samples import Array
+from deepfls.data.arrays import Samples, Source, TrainingData
+from deepfls.data.scaling import Scaling
+from deepfls.estimators.choice import Choice, System, Task, choose
+from deepfls.estimators.settings import DTYPES, Settings, Structure, choice_paths
+from deepfls.estimators.side_by_side import Member, MemberTrainer
+from deepfls.functional.constants import SMALLEST_ALPHA
+from deepfls.nn.general import GT2FLS
+from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training import recipe
+from deepfls.training.batches import Rows
+from deepfls.training.checkpoint import CheckpointFolder
+from deepfls.training.config import TrainConfig
+from deepfls.training.distributed import Group
+from deepfls.training.loop import train
+from deepfls.training.progress import TrainingBar
+from deepfls.training.start import initialize_system
+
+if TYPE_CHECKING:
+    from deepfls.estimators.prediction import ScaledSystem
+
+# Systems whose mean stands for that of all in the choice of settings.
+_CHOICE_SYSTEMS = 3
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the steps of one fit share."""
+
+    settings: Settings
+    source: Source
+    earlier: ScaledSystem | None  # of the fit that a warm start continues
+    group: Group
+    device: torch.device
+    folder: CheckpointFolder | None
+    tells: bool = True  # whether warnings about the data are given
+
+    def rows(self, samples: Samples, data: TrainingData) -> Rows:
+        """Samples as tensors in scaled units."""
+
+        def tensor(values: Array) -> torch.Tensor:
+            return torch.tensor(values, dtype=DTYPES[self.settings.dtype], device=self.device)
+
+        weight = None if samples.weight is None else tensor(samples.weight)
+        return Rows.of(tensor(data.x_scaling.apply(samples.x)), tensor(data.y_scaling.apply(samples.y)), weight)
+
+
+def first_system(
+    run: Run, structure: Structure, data: TrainingData, rows: Rows | None, random: np.random.RandomState
+) -> T1FLS | IT2FLS:
+    """The system before training: at its starting point, or that of an earlier fit; the same in every process.
+
+    Without rows its values do not matter, because a checkpoint replaces them.
+    """
+    if rows is not None and run.earlier is not None:
+        system = copy.deepcopy(run.earlier.system).requires_grad_(True)
+    else:
+        system = structure.new_system()
+    system.to(device=run.device, dtype=DTYPES[run.settings.dtype])
+    system.missing = data.has_missing
+    if rows is None or run.earlier is not None:
+        return system
+    targets = rows.target
+    if data.classes is not None:
+        # Logits of +2 for the class and -2 / (classes - 1) for the others.
+        n = len(data.classes)
+        logits = 2.0 * (np.eye(n) * n - 1.0) / max(n - 1, 1)
+        targets = torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
+    settings, group = run.settings, run.group
+    width: Any = recipe.width(data.n_rows) if settings.width == "auto" else settings.width
+    # Every process adds the normal equations of its part of the rows.
+    first, end = (len(rows) * place // group.size for place in (group.rank, group.rank + 1))
+    initialize_system(
+        system,
+        rows.x,
+        targets,
+        centers=settings.centers,
+        consequents=settings.consequents,
+        width=width,
+        ridge=settings.ridge,
+        sample_weight=rows.weight,
+        random_state=random,
+        part=slice(first, end),
+        total=group.total if group.size > 1 else None,
+    )
+    for parameter in system.parameters():
+        group.same(parameter.data)
+    return system
+
+
+def sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
+    """Centers, lower widths, upper widths and heights of the sets in the units of the data, (4, rules, features)."""
+    if isinstance(system, GT2FLS):
+        system = system.plane_system(SMALLEST_ALPHA)
+    lower, upper = (system.lower_sigmas, system.upper_sigmas) if isinstance(system, IT2FLS) else (system.sigmas,) * 2
+    heights = system.heights if isinstance(system, IT2FLS) else torch.ones_like(system.centers)
+    centers, lower, upper, heights = (
+        value.detach().cpu().double().numpy() for value in (system.centers, lower, upper, heights)
+    )
+    return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
+
+
+def chosen_settings(
+    run: Run,
+    structure: Structure,
+    data: TrainingData,
+    rows: Rows,
+    config: TrainConfig,
+    task: Task,
+    random: np.random.RandomState,
+) -> Choice | None:
+    """The choice of :func:`deepfls.estimators.choice.choose` for these rows."""
+    seed = int(random.randint(2**31 - 1))
+
+    def trained(part: Rows, n_rules: int, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
+        own = np.random.RandomState((seed + number) % 2**32)
+        system = first_system(run, replace(structure, n_rules=n_rules), data, part, own)
+        generator = torch.Generator().manual_seed(int(own.randint(2**31 - 1)))
+        result = train(system, part, config, generator=generator, watch=lambda epoch: note(epoch, system))
+        if result.stopped_by == "interrupt":
+            raise KeyboardInterrupt  # nothing is trained yet that could be kept
+
+    n_members = min(run.settings.n_systems, _CHOICE_SYSTEMS)
+    numbers = recipe.rule_numbers(len(rows)) if run.settings.n_rules == "auto" else (structure.n_rules,)
+    paths = choice_paths(run.settings, config)
+    own = np.random.RandomState(seed)
+    return choose(rows, config, task, trained, own, rule_numbers=numbers, paths=paths, n_systems=n_members)
+
+
+def member_trainer(
+    run: Run,
+    structure: Structure,
+    data: TrainingData,
+    config: TrainConfig,
+    validation: Rows | None,
+    bar: TrainingBar | None,
+    random: np.random.RandomState,
+) -> MemberTrainer:
+    """What trains the systems of a fit by their number; the first one is that of a fit of one system."""
+    n_systems, earlier = run.settings.n_systems, run.earlier
+    seeds = np.random.RandomState(int(random.randint(2**31 - 1))).randint(2**31 - 1, size=n_systems)
+
+    def trained(number: int, rows: Rows, watch: Callable[[int], None] | None) -> Member:
+        own = np.random.RandomState(seeds[number])
+        before = None if earlier is None else earlier.alone(number)
+        system = first_system(replace(run, earlier=before), structure, data, rows, own)
+        sets = sets_of(system, data.x_scaling)
+        result = train(
+            system,
+            rows,
+            config,
+            generator=torch.Generator().manual_seed(int(own.randint(2**31 - 1))),
+            validation=validation,
+            keeps_best=run.settings.patience is not None,
+            progress=bar if number == 0 else None,
+            watch=watch,
+        )
+        return Member(system, rows, result, sets)
+
+    return trained
