@@ -109,6 +109,14 @@ def test_predict_quotes_what_needs_it(run: Run, folder: Path) -> None:
     assert set(table.column("a,b").to_pylist()) <= {'one, "two"', "three"}
 
 
+def test_predict_adds_the_familiarity_of_rows(run: Run, model: str) -> None:
+    run("predict", model, "plant.csv", "--familiarity", "--out", "p.csv")
+    table = csv.read_csv("p.csv")
+    assert table.schema.names == ["y", "familiarity"]
+    expected_ones = load(model).familiarity(csv.read_csv("plant.csv").select(["x"]))
+    assert np.array_equal(table.column("familiarity").to_numpy(), expected_ones)
+
+
 def test_predict_json_describes_what_was_written(run: Run, model: str) -> None:
     content = json.loads(run("predict", model, "plant.csv", "--out", "p.csv", "--json").stdout)
     assert content == {

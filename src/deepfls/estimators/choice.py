@@ -36,11 +36,31 @@ Trainer = Callable[[Rows, int, TrainConfig, int, Callable[[int, System], None]],
 
 # Fewest rows that are divided, and of the second most frequent class.
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
+# Largest mean number of copies of a row that are laid out.
+_MOST_COPIES = 3
 # Largest share of a system or a line in logits: a mixture of them may be steeper than either.
 _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
+
+
+def is_chosen(settings: Settings) -> bool:
+    """Whether a fit to arrays compares settings on training rows held out in turn."""
+    return settings.patience is None and (settings.epochs == "auto" or settings.n_rules == "auto")
+
+
+def choice_paths(settings: Settings, config: TrainConfig) -> tuple[recipe.Path, ...]:
+    """The runs that are compared; what a user has set stays."""
+    if settings.epochs != "auto":
+        return (recipe.Path(),)
+    paths = recipe.PATHS[: 2 if settings.learning_rate == "auto" else 1]
+    if settings.weight_decay != "auto":
+        paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths)
+    if config.schedule in ("averaged", "constant"):
+        return paths
+    # The rate follows from the number of epochs, so every number of them is a run of its own.
+    return tuple(dataclasses.replace(path, shares=path.shares[-1:]) for path in paths)
 
 
 @dataclass(frozen=True)
@@ -134,6 +154,7 @@ def choose(
     ``config`` states the settings of all rows; of more rows than :data:`recipe.CHOICE_ROWS` a sample is used. With several
     systems it is their mean that is compared: what a mean of systems needs least is that each of them is smooth.
     """
+    rows = _with_copies(rows)
     order = random.permutation(len(rows))[: recipe.CHOICE_ROWS]
     if len(order) < len(rows):
         size = recipe.batch_size(len(order))
@@ -294,6 +315,23 @@ class _HeldOut:
         found = scipy.optimize.minimize(loss, np.array([0.5, 0.5]), jac=True, bounds=bounds, method="L-BFGS-B").x
         own, other = (np.full(outputs.shape[1], share) for share in found)
         return own, other
+
+
+def _with_copies(rows: Rows) -> Rows:
+    """Rows of whole weights as so many copies.
+
+    A fit merges equal rows. New rows may equal training rows as often as these equal each other, and a choice has to see
+    that: copies may lie on both sides of a fold.
+    """
+    if rows.weight is None:
+        return rows
+    weight = _array(rows.weight)
+    copies = np.rint(weight / weight[weight > 0].min(initial=np.inf)) if (weight > 0).any() else np.ones(len(rows))
+    whole = np.allclose(copies * weight[weight > 0].min(initial=np.inf), weight, rtol=1e-4)
+    if not whole or copies.sum() > _MOST_COPIES * len(rows):
+        return rows
+    places = torch.from_numpy(np.repeat(np.arange(len(rows)), copies.astype(np.int64)))
+    return Rows(rows.packed[places][:, :-1].contiguous(), rows.n_features, rows.n_targets)
 
 
 def _taken(rows: Rows, places: Array) -> Rows:

@@ -22,7 +22,7 @@ from deepfls._checks.values import check_option
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
-from deepfls.estimators.choice import Choice, Task
+from deepfls.estimators.choice import Choice, Task, is_chosen
 from deepfls.estimators.importances import feature_importances
 from deepfls.estimators.odd_data import fewer_rules, warn_of_odd_data
 from deepfls.estimators.prediction import ScaledSystem
@@ -33,7 +33,6 @@ from deepfls.estimators.settings import (
     Settings,
     Structure,
     check_settings,
-    is_chosen,
     structure_of,
     train_config,
 )

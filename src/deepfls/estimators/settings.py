@@ -342,15 +342,6 @@ def check_settings(settings: Settings) -> None:
     check_option("scaling", settings.scaling, SCALINGS)
     check_option("extrapolation", settings.extrapolation, EXTRAPOLATIONS)
     check_count("n_systems", settings.n_systems)
-    if (
-        settings.n_systems > 1
-        and settings.kind == "gt2"
-        and (settings.coverage is not None or settings.loss == "quantiles")
-    ):
-        raise ValueError(
-            f"n_systems must be 1 for intervals and quantiles of kind='gt2', whose planes have no mean, got "
-            f"{settings.n_systems}; kind='it2' has intervals of several systems."
-        )
     check_option("outliers", settings.outliers, OUTLIERS)
     check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
     check_option("dtype", settings.dtype, tuple(DTYPES))
@@ -379,24 +370,6 @@ def train_config(settings: Settings, n_rows: int, *, streamed: bool = False) -> 
     if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration != "split":
         chosen |= {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
     return TrainConfig(**chosen)
-
-
-def is_chosen(settings: Settings) -> bool:
-    """Whether a fit to arrays compares settings on training rows held out in turn."""
-    return settings.patience is None and (settings.epochs == "auto" or settings.n_rules == "auto")
-
-
-def choice_paths(settings: Settings, config: TrainConfig) -> tuple[recipe.Path, ...]:
-    """The runs that are compared; what a user has set stays."""
-    if settings.epochs != "auto":
-        return (recipe.Path(),)
-    paths = recipe.PATHS[: 2 if settings.learning_rate == "auto" else 1]
-    if settings.weight_decay != "auto":
-        paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths)
-    if config.schedule in ("averaged", "constant"):
-        return paths
-    # The rate follows from the number of epochs, so every number of them is a run of its own.
-    return tuple(dataclasses.replace(path, shares=path.shares[-1:]) for path in paths)
 
 
 def settings_by_name(settings: Settings) -> dict[str, Any]:

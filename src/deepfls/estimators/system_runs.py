@@ -13,8 +13,8 @@ import torch
 from deepfls._checks.samples import Array
 from deepfls.data.arrays import Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
-from deepfls.estimators.choice import Choice, System, Task, choose
-from deepfls.estimators.settings import DTYPES, Settings, Structure, choice_paths
+from deepfls.estimators.choice import Choice, System, Task, choice_paths, choose
+from deepfls.estimators.settings import DTYPES, Settings, Structure
 from deepfls.estimators.side_by_side import Member, MemberTrainer
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.nn.general import GT2FLS
