@@ -9,12 +9,12 @@ k / (n + 1) or more, for any model and any distribution of the data. So ``k = ce
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.optimize
 
 from deepfls._checks.samples import Array, comparable
 from deepfls._checks.values import check_coverage
@@ -24,6 +24,8 @@ from deepfls._checks.values import check_coverage
 _SCALE_RANGE, _COMMON = (0.25, 4.0), 0.5
 # Share of the mean residual that is added to each: the logarithm of 0 is not finite.
 _RESIDUAL_FLOOR = 0.05
+# Bound of the logarithm of a local scale while it is fitted, so that its exponential stays finite.
+_LARGEST_LOG = 50.0
 
 
 def conformal_quantile(scores: Array, coverage: float, weight: Array | None = None, *, group: str = "") -> Array:
@@ -139,8 +141,6 @@ def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty
     law, which is gamma regression with a logarithmic link), with a ridge penalty on b. Zeros where residuals are all equal
     or fewer than the terms.
     """
-    from sklearn.linear_model import GammaRegressor  # here: slow to import
-
     n_rows, n_terms = design.shape
     found = np.zeros((n_terms + 1, residuals.shape[1]))
     if n_rows < n_terms:
@@ -150,15 +150,31 @@ def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty
         mean = float(np.average(sizes, weights=weight))
         if not mean > 0 or np.ptp(sizes) == 0:
             continue
-        model = GammaRegressor(alpha=penalty, solver="newton-cholesky" if n_terms <= 500 else "lbfgs", max_iter=200)
-        with warnings.catch_warnings():
-            # The optimiser may stop before the last digits of the optimum, which do not matter here.
-            warnings.simplefilter("ignore")
-            model.fit(design, sizes / mean + _RESIDUAL_FLOOR, sample_weight=weight)
-        coefficients = np.append(model.coef_, model.intercept_)
+        coefficients = _gamma_regression(design, sizes / mean + _RESIDUAL_FLOOR, weight, penalty)
         if np.isfinite(coefficients).all():
             found[:, output] = coefficients
     return found
+
+
+def _gamma_regression(design: Array, sizes: Array, weight: Array | None, penalty: float) -> Array:
+    """Coefficients (terms + 1,) that minimise the mean of ``log s + sizes / s`` plus ``penalty`` / 2 |b|².
+
+    Not scikit-learn's: it warns where the optimiser stops before the last digits, which do not matter here, and warnings
+    cannot be held back in one thread alone.
+    """
+    share = np.full(len(sizes), 1.0 / len(sizes)) if weight is None else weight / weight.sum()
+
+    def loss_and_slope(own: Array) -> tuple[float, Array]:
+        logs = np.clip(design @ own[:-1] + own[-1], -_LARGEST_LOG, _LARGEST_LOG)
+        ratios = sizes * np.exp(-logs)
+        by_logs = share * (1.0 - ratios)
+        loss = float(share @ (logs + ratios)) + 0.5 * penalty * float(own[:-1] @ own[:-1])
+        return loss, np.append(design.T @ by_logs + penalty * own[:-1], by_logs.sum())
+
+    start = np.append(np.zeros(design.shape[1]), np.log(share @ sizes))
+    return np.asarray(
+        scipy.optimize.minimize(loss_and_slope, start, jac=True, method="L-BFGS-B", options={"maxiter": 200}).x
+    )
 
 
 def local_scale(design: Array, coefficients: Array) -> Array:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -162,11 +161,8 @@ def choose(
     folds = list(_folds(rows, order, task))
     if not folds:
         return None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a run that diverges: its loss is infinite
-        held = _HeldOut(rows, folds, config, task, trained, n_systems)
-        n_rules = held.fewest_rules(rule_numbers, paths[0])
-        return held.best(n_rules, paths)
+    held = _HeldOut(rows, folds, config, task, trained, n_systems)
+    return held.best(held.fewest_rules(rule_numbers, paths[0]), paths)
 
 
 def _folds(rows: Rows, order: Array, task: Task) -> Iterator[tuple[Array, Array]]:

@@ -128,7 +128,7 @@ def chosen_settings(
         own = np.random.RandomState((seed + number) % 2**32)
         system = first_system(run, replace(structure, n_rules=n_rules), data, part, own)
         generator = torch.Generator().manual_seed(int(own.randint(2**31 - 1)))
-        result = train(system, part, config, generator=generator, watch=lambda epoch: note(epoch, system))
+        result = train(system, part, config, generator=generator, watch=lambda epoch: note(epoch, system), warns=False)
         if result.stopped_by == "interrupt":
             raise KeyboardInterrupt  # nothing is trained yet that could be kept
 

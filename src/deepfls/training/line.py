@@ -6,12 +6,13 @@ while its settings are chosen.
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
+import scipy.optimize
+import scipy.special
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,18 +57,38 @@ def class_lines(x: Array, y: Array, weight: Array | None, n_classes: int, *, con
     if constant or x.shape[1] > _MAX_INPUTS:
         shares = (counts + 0.5) / (counts + 0.5).sum()
         return [Line(np.zeros((n_classes, x.shape[1])), np.log(shares))]
-    from sklearn.linear_model import LogisticRegression  # here: slow to import
-
     lines = []
     for inverse in _INVERSE_PENALTIES:
-        with warnings.catch_warnings():
-            # The optimiser may stop before the last digits of the optimum, which do not matter here.
-            warnings.simplefilter("ignore")
-            model = LogisticRegression(C=inverse, max_iter=300).fit(x, y, sample_weight=weight)
-        slopes, intercepts = model.coef_, model.intercept_
-        if len(slopes) == 1:  # of two classes: the logit of the second
-            slopes, intercepts = np.concatenate([-slopes, slopes]) / 2, np.concatenate([-intercepts, intercepts]) / 2
-        line = Line(np.zeros((n_classes, x.shape[1])), np.full(n_classes, intercepts.min() - np.log(len(x))))
-        line.slopes[model.classes_], line.intercepts[model.classes_] = slopes, intercepts
-        lines.append(line)
+        slopes, intercepts = _logistic(x, y, weight, counts > 0, inverse)
+        intercepts = np.where(counts > 0, intercepts, intercepts[counts > 0].min() - np.log(len(x)))
+        lines.append(Line(slopes, intercepts))
     return lines
+
+
+def _logistic(x: Array, y: Array, weight: Array | None, present: Array, inverse: float) -> tuple[Array, Array]:
+    """Slopes (classes, features) and intercepts (classes,) that minimise ``inverse`` Σ w loss + ½ |slopes|².
+
+    Not scikit-learn's: it warns where the optimiser stops before the last digits, which do not matter here, and warnings
+    cannot be held back in one thread alone.
+    """
+    n_classes, n_features = len(present), x.shape[1]
+    labels = np.eye(n_classes)[y]
+    weights = np.ones(len(x)) if weight is None else weight
+    absent = np.where(present, 0.0, -np.inf)
+    # Two classes share one logit, of which each has half: the penalty is that of the whole.
+    penalty = 2.0 if present.sum() == 2 else 1.0
+
+    def loss_and_slope(flat: Array) -> tuple[float, Array]:
+        own = flat.reshape(n_classes, n_features + 1)
+        logits = x @ own[:, :-1].T + own[:, -1] + absent
+        total = scipy.special.logsumexp(logits, axis=1)
+        loss = inverse * float(weights @ (total - logits[np.arange(len(y)), y]))
+        loss += 0.5 * penalty * float((own[:, :-1] ** 2).sum())
+        by_logits = inverse * weights[:, None] * (np.exp(logits - total[:, None]) - labels)
+        slope = np.column_stack([by_logits.T @ x + penalty * own[:, :-1], by_logits.sum(axis=0)])
+        return loss, slope.ravel()
+
+    start = np.zeros(n_classes * (n_features + 1))
+    found = scipy.optimize.minimize(loss_and_slope, start, jac=True, method="L-BFGS-B", options={"maxiter": 300}).x
+    own = found.reshape(n_classes, n_features + 1)
+    return own[:, :-1], own[:, -1]

@@ -210,6 +210,7 @@ def train(
     group: Group | None = None,
     checkpoints: CheckpointFolder | None = None,
     watch: Callable[[int], None] | None = None,
+    warns: bool = True,
 ) -> TrainResult:
     """Train a system in place.
 
@@ -235,6 +236,8 @@ def train(
     watch : callable, optional
         Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
         (unless the schedule follows from the number of epochs).
+    warns : bool
+        Whether a run that was interrupted or left the finite numbers is reported by a warning.
 
     Returns
     -------
@@ -293,7 +296,7 @@ def train(
     result = run.result
     if result.stopped_by == "epochs" and run.retreats > 0 and not result.history:
         result.stopped_by = "divergence"
-    if group.leads:
+    if warns and group.leads:
         _warn_of_end(run, validation is not None and keeps_best)
     return result
 
