@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from deepfls import FLSRegressor
-from deepfls.nn import IT2FLS, T1FLS
+from deepfls.nn import GT2FLS, IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
 from deepfls.training.batches import Rows
 
@@ -32,7 +32,7 @@ Clock = Callable[[], float]
 ONE_THREAD: Clock = time.thread_time
 WALL: Clock = time.perf_counter
 # Systems by kind: "t1", or the uncertainty of an IT2 system.
-NAMES = {"t1": "T1", "hs": "IT2 hs", "h": "IT2 h"}
+NAMES = {"t1": "T1", "hs": "IT2 hs", "h": "IT2 h", "gt2": "GT2, 3 planes"}
 
 
 @dataclass(frozen=True)
@@ -90,6 +90,8 @@ def new_system(kind: str, work: Work, algorithm: str = "auto") -> T1FLS | IT2FLS
         system: T1FLS | IT2FLS
         if kind == "t1":
             system = T1FLS(work.n_features, n_rules=work.n_rules, tnorm="htsk")
+        elif kind == "gt2":
+            system = GT2FLS(work.n_features, n_rules=work.n_rules, tnorm="htsk", shared_spread=False)
         else:
             system = IT2FLS(work.n_features, n_rules=work.n_rules, uncertainty=kind, algorithm=algorithm, tnorm="htsk")
         system.slopes = torch.randn(work.n_rules, 1, work.n_features) / math.sqrt(work.n_features)

@@ -1,4 +1,4 @@
-"""How long is a training step, and how much longer for an IT2 system than for a T1 system with as many rules?
+"""How long is a training step, and how much longer for IT2 than for T1 systems, and for GT2 than for IT2 ones?
 
     python benchmarks/steps.py [--quick] [--json FILE] [--markdown FILE]
 
@@ -24,6 +24,8 @@ SIZES = ((64, 4), (64, 13), (512, 4), (512, 13), (8192, 90))
 QUICK_RULES = (15, 200)
 QUICK_SIZES = ((64, 13), (512, 4), (8192, 90))
 TARGETS = {"hs": Target("<=", 2.0), "h": Target("<=", 1.4)}
+# A step of three planes, in times a step of IT2 of uncertain heights and widths.
+PLANES_TARGET = Target("<=", 1.8)
 DENORMAL_WORK, DENORMAL_TARGET = Work(batch=4096, n_features=10, n_rules=50), Target("<=", 1.1)
 # Log-firing of all rules but the first, relative to the first: the denormal numbers of float32 are e^-87 to e^-104.
 DENORMAL, ORDINARY = -95.0, -1.0
@@ -52,10 +54,11 @@ class DistantRules(Steps):
 def measure(quick: bool = False) -> Iterator[Row]:
     with threads(1):
         for work in works(quick):
-            seconds = fastest({kind: Steps(kind, work) for kind in ("t1", *TARGETS)}, effort_of(quick))
+            seconds = fastest({kind: Steps(kind, work) for kind in ("t1", *TARGETS, "gt2")}, effort_of(quick))
             yield Row(f"T1, {work}", 1e6 * seconds["t1"], "µs")
             for kind, target in TARGETS.items():
                 yield Row(f"{NAMES[kind]} / T1, {work}", seconds[kind] / seconds["t1"], "x", target)
+            yield Row(f"{NAMES['gt2']} / {NAMES['hs']}, {work}", seconds["gt2"] / seconds["hs"], "x", PLANES_TARGET)
         for kind in ("t1", "hs"):
             with torch.random.fork_rng(devices=[]):
                 competitors = {level: DistantRules(kind, DENORMAL_WORK, level) for level in (DENORMAL, ORDINARY)}

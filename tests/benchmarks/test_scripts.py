@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import c_accuracy
+import distributions
 import embedded
 import explorer
 import intervals
@@ -104,6 +105,29 @@ def test_recipe_compares_starts_of_kmeans_on_the_same_splits(
     assert not np.array_equal(errors[:, 0], errors[:, 1])  # the starts have another effect each
     assert np.array(row["kmeans_seconds"]).min() > 0
     assert "| california | T1 | 20 | 1 |" in capsys.readouterr().out
+
+
+def test_distributions_measure_every_model_and_report_finished_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 3))
+    table = np.column_stack([x, x[:, 0] + 0.5 * rng.normal(size=600)])
+    np.savetxt(tmp_path / "boston.csv", table, delimiter=",", header="a,b,c,y", comments="")
+    monkeypatch.setattr(distributions, "N_RULES", 2)
+    cells = [distributions.measure("boston", 0, model, tmp_path) for model in distributions.SETTINGS]
+    for cell in cells[:3]:
+        assert all(cell[str(nominal)]["picp"] > nominal - 0.15 for nominal in distributions.NOMINAL)
+        assert 0.2 < cell["crps"] < 0.5  # 0.28 for the true distribution, in units of the noise times 0.5
+    cells.append({**cells[1], "model": "boosted"})
+    kept = tmp_path / "cells.json"
+    kept.write_text(json.dumps(cells))
+    options = ["--data-dir", str(tmp_path), "--sets", "boston", "--splits", "1", "--cells", str(kept), "--finished"]
+    assert distributions.main([*options, "--markdown", str(tmp_path / "RESULTS.md")]) == 0
+    printed = capsys.readouterr().out
+    assert "| boston | GT2 quantiles, alpha | 1 |" in printed
+    assert "PINAW at 90 % over that of IT2 with CQR: boston" in printed
+    assert "## Distributions" in (tmp_path / "RESULTS.md").read_text()
 
 
 def test_intervals_measure_every_model_and_report_finished_cells(

@@ -40,6 +40,7 @@ SYSTEMS: list[dict[str, Any]] = [
     {"n_rules": 1},
     {"n_features": 1, "n_outputs": 1},
     {"n_rules": 40, "n_features": 12, "tnorm": "htsk"},
+    {"kind": "gt2", "alphas": np.array([0.01, 0.5, 1.0]), "n_rules": 4, "n_outputs": 2},
 ]
 
 

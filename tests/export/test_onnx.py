@@ -24,6 +24,7 @@ SYSTEMS: list[dict[str, Any]] = [
     *({"uncertainty": name, "tnorm": "htsk"} for name in ("h", "s")),
     {"n_rules": 1},
     {"n_rules": 40, "n_features": 12},
+    {"kind": "gt2", "alphas": np.array([0.01, 0.5, 1.0]), "n_rules": 4, "n_outputs": 2},
 ]
 
 

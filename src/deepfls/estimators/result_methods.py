@@ -228,7 +228,8 @@ class ResultMethods(FLSEstimator):
         force : bool
             Write a header that is too large all the same.
         plane : float, optional
-            Level of the plane of kind "gt2" that is written; 1 is its Type-1 system.
+            Level of one plane of kind "gt2" to write alone; 1 is its Type-1 system. By default the output is the mean of
+            its planes, each with tables of its own.
 
         Returns
         -------
@@ -254,7 +255,7 @@ class ResultMethods(FLSEstimator):
 
         auto = isinstance(margin, str) and margin == "auto"
         header = c_header(
-            self._exported(plane),
+            self._exported(plane, crisp=True),
             prefix=Path(path).stem if prefix is None else prefix,
             number=number,
             exp=exp,

@@ -104,6 +104,8 @@ def c_header(
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
     margins = _checked_margins(margin, plain.n_outputs)
+    if plain.alphas is not None and number != "float":
+        refuse_form("A C header in fixed point", "its output is a mean over planes", "export one of them with plane=")
     if number == "float":
         return _float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
     if calibrated is not None:
@@ -152,6 +154,9 @@ def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: i
 
 def operation_counts(plain: PlainSystem, sweeps: int | None = None) -> OperationCounts:
     """Operations of ``predict``, in the worst case or for a number of sweeps per end point."""
+    if plain.alphas is not None:
+        planes = [operation_counts(plain.plane(float(alpha)), sweeps) for alpha in plain.alphas]
+        return OperationCounts(*map(sum, zip(*planes, strict=True)))
     rules, inputs, outputs = plain.n_rules, plain.n_features, plain.n_outputs
     firings = rules * (1 if plain.kind == "t1" else 2)
     forms = firings if "s" in plain.uncertainty or plain.kind == "t1" else rules
@@ -184,6 +189,7 @@ def _interval_text(plain: PlainSystem, margins: Array | None) -> str:
         return ""
     crisp = "crisp outputs" if plain.classes is None else "logits"
     text = crisp if plain.kind == "t1" else "type-reduced set" + (" of the logits" if plain.classes is not None else "")
+    text += " of the widest plane" if plain.alphas is not None else ""
     return text + ("; not calibrated to a coverage" if margins is None else ", with a margin on both sides")
 
 
@@ -203,12 +209,14 @@ def _float_header(
     plain: PlainSystem, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
 ) -> CHeader:
     """The header of a system in float32; an error if its numbers span more than C in float can hold."""
-    parts = [_part("", plain)]
+    if plain.alphas is not None and plain.classes is not None:
+        refuse_form("A C header", "its scores of classes are means over planes", "export one of them with plane=")
+    parts = [_part("", plain)] if plain.alphas is None else _plane_parts(plain)
     if calibrated is not None and calibrated.system is not None:
         parts.append(_part("_interval", calibrated.system))
     interval_tables = _interval_tables(plain, margins, calibrated)
-    n_code = len(parts) * _code_bytes(plain, _FLOAT_CODE)
-    n_ram = max(_array_bytes(part.plain) for part in parts) + _FLOAT_FRAME[plain.kind]
+    n_code = sum(_code_bytes(part.plain, _FLOAT_CODE) for part in parts)
+    n_ram = max(_array_bytes(part.plain) + _FLOAT_FRAME[part.plain.kind] for part in parts)
     if calibrated is not None:
         n_code += _FLOAT_CODE["calibrated"]
         n_ram += 12 * plain.n_outputs + 40
@@ -222,6 +230,7 @@ def _float_header(
         plain=plain,
         columns=ColumnForm.of(plain),
         parts=parts,
+        shares=None if plain.alphas is None else [share for share, _ in plain.plane_shares()],
         exp=exp,
         calibrated=calibrated,
         interval_tables=interval_tables,
@@ -230,6 +239,12 @@ def _float_header(
         worst=operation_counts(plain),
         usual=operation_counts(plain, sweeps=4),
     )
+
+
+def _plane_parts(plain: PlainSystem) -> list[_SystemPart]:
+    """The planes of a General Type-2 system, each with tables of its own, the widest first."""
+    assert plain.alphas is not None
+    return [_part(f"_plane{k}", plain.plane(float(alpha))) for k, alpha in enumerate(plain.alphas)]
 
 
 def _array_bytes(plain: PlainSystem) -> int:

@@ -20,6 +20,7 @@ import numpy as np
 from deepfls.estimators.calibration import Calibration
 from deepfls.export.targets import refuse_form
 from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.nn.general import GT2FLS
 
 _REMEDY = "train with {}, or export with margin=None, where the interval is the type-reduced set"
 
@@ -49,6 +50,8 @@ class CalibratedInterval:
             return None
         if calibration.group_columns:
             refuse_form("A C header", "its intervals are calibrated by groups", _REMEDY.format("group_calibration=None"))
+        if isinstance(estimator.system_, GT2FLS):
+            refuse_form("A C header", "its intervals are planes", _REMEDY.format("kind='it2'") + " of the widest plane")
         refitted = getattr(estimator, "interval_model_", None) is not None
         source = estimator.interval_model_ if refitted else estimator
         system = PlainSystem.of(source)

@@ -1,7 +1,10 @@
 {# A system in float32, and its interval. #}
 {% extends "header.h" %}
 {% block cost %}
-{% if parts | length > 1 %}
+{% if shares %}
+ * The output is the mean of {{ parts | length }} planes, each a system with its own tables: fls_plane0, the widest, and so on.
+ *
+{% elif parts | length > 1 %}
  * The interval is computed by a second system, fls_interval, with its own tables: the system that was trained without the
  * held-out rows, or the same system with a local scale.
  *
@@ -34,6 +37,27 @@
 {% include "float_system.h" %}
 {% endwith %}
 {% endfor %}
+{% if shares %}
+
+#define FLS_INPUTS {{ plain.n_features }}
+#define FLS_OUTPUTS {{ plain.n_outputs }}
+
+/* Crisp outputs: the mean over the planes, weighted by their levels. NaN if an input is NaN or infinite. */
+static inline void fls_predict(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
+{
+    float plane[FLS_OUTPUTS];
+    int k;
+    for (k = 0; k < FLS_OUTPUTS; ++k) {
+        y[k] = 0.0f;
+    }
+{% for share in shares %}
+    fls_plane{{ loop.index0 }}_predict(x, plane);
+    for (k = 0; k < FLS_OUTPUTS; ++k) {
+        y[k] += {{ share | literal("float") }} * plane[k];
+    }
+{% endfor %}
+}
+{% endif %}
 {% if columns is not none %}
 
 #define FLS_COLUMNS {{ columns.names | length }} /* columns of the table, of which fls_encode makes the inputs */
@@ -115,14 +139,14 @@ static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[
 {% if margin %}
     int k;
 {% endif %}
-{% if plain.kind == "it2" %}
-    fls_reduce(x, y_left, y_right);
+{% if plain.kind != "t1" %}
+    fls_{{ "plane0_" if shares else "" }}reduce(x, y_left, y_right);
 {% else %}
     fls_{{ "predict" if plain.classes is none else "logits" }}(x, y_left);
 {% endif %}
 {% if margin %}
     for (k = 0; k < FLS_OUTPUTS; ++k) {
-        y_right[k] = {{ "y_right" if plain.kind == "it2" else "y_left" }}[k] + fls_margin[k];
+        y_right[k] = {{ "y_left" if plain.kind == "t1" else "y_right" }}[k] + fls_margin[k];
         y_left[k] -= fls_margin[k];
     }
 {% endif %}

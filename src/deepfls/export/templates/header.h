@@ -7,7 +7,7 @@
 /*
  * Exported by deepfls {{ version }}{% block arithmetic %}{% endblock %}.
  *
- * {{ "Type-1" if plain.kind == "t1" else "Interval Type-2" }} TSK fuzzy system: {{ plain.n_features | counted("input") }}, {{ plain.n_rules | counted("rule") }}, {{ outputs }},
+ * {{ {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}[plain.kind] }} TSK fuzzy system: {{ plain.n_features | counted("input") }}, {{ plain.n_rules | counted("rule") }}, {{ outputs }},
  * t-norm {{ plain.tnorm }}, {{ "linear" if plain.order == 1 else "constant" }} consequents{{ reduction }}.
  *
  * Inputs{{ "" if plain.input_range is none else ", with their range in the training data" }}

@@ -1,0 +1,223 @@
+"""How good are predicted distributions? CRPS, pinball loss, coverage and width of general type-2 systems beside others.
+
+    python benchmarks/distributions.py --data-dir DIR --splits 3 --cells distributions.json --markdown RESULTS.md
+
+Every split trains on a random 70 % of the rows, 10,000 at most, and measures on the others; of several targets the first
+is taken. Fuzzy systems have 30 rules and otherwise default settings, and one fit each, which gives all levels and coverages.
+The boosted quantiles are scikit-learn's with its defaults, one model for each of 99 levels on all rows, sorted; their
+intervals are calibrated (CQR) on as many held-out rows as ours. The file of ``--cells`` keeps finished cells, and another
+run measures only the missing ones. ``--quick`` takes two small sets and one split. One thread each.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+from _protocol import N_TARGETS, Array, random_split, read_table
+from _report import markdown_table, names_among, new_file, option_parser, positive, write_json, write_results
+from deepfls import FLSRegressor, metrics
+from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
+
+N_RULES = 30
+N_TRAIN = 10_000
+LEVELS = np.arange(1, 100) / 100
+NOMINAL = (0.8, 0.9, 0.95, 0.99)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gt2": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha"},
+    "it2": {"kind": "it2", "coverage": 0.9, "calibration": "cqr"},
+    "t1": {"kind": "t1", "coverage": 0.9, "calibration": "split"},
+    "it2-crisp": {"kind": "it2"},
+    "gt2-crisp": {"kind": "gt2"},
+}
+MODELS = (*SETTINGS, "boosted")
+NAMES = {
+    "gt2": "GT2 quantiles, alpha",
+    "learned": "GT2 quantiles, as learned",
+    "it2": "IT2, CQR",
+    "t1": "T1, split",
+    "boosted": "boosted quantiles (intervals: CQR)",
+}
+
+
+def of_distribution(y: Array, quantiles: Array) -> dict[str, float]:
+    """CRPS and mean pinball loss over the levels."""
+    error = y[:, None] - quantiles
+    pinball = np.maximum(LEVELS * error, (LEVELS - 1.0) * error)
+    return {"crps": metrics.crps(y, quantiles, LEVELS), "pinball": float(pinball.mean())}
+
+
+def of_interval(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
+    return {
+        "picp": metrics.picp(y, lower, upper),
+        "pinaw": metrics.pinaw(y, lower, upper),
+        "score": metrics.interval_score(y, lower, upper, coverage),
+    }
+
+
+def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
+    settings: dict[str, Any] = {"n_rules": N_RULES, "random_state": seed, **SETTINGS[model]}
+    if "coverage" in settings:  # as many rows as 99 % needs
+        settings["calibration_fraction"] = held_out_rows(len(x), NOMINAL[-1], "auto") / len(x)
+    fitted = FLSRegressor(**settings).fit(x, y)
+    cell: dict[str, Any] = {"rmse": float(np.sqrt(np.mean((fitted.predict(x_test) - y_test) ** 2)))}
+    if "coverage" not in settings:
+        return cell
+    for coverage in NOMINAL:
+        cell[f"{coverage}"] = of_interval(y_test, *fitted.predict_interval(x_test, coverage=coverage), coverage)
+    cell |= of_distribution(y_test, fitted.predict_quantiles(x_test, LEVELS))
+    if model == "gt2":  # the same fit without its calibration; where rows were refitted, of the system that saw all rows
+        fitted.calibration_ = None
+        cell["learned"] = of_distribution(y_test, fitted.predict_quantiles(x_test, LEVELS))
+    return cell
+
+
+def measure_boosted(seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
+    def quantile(level: float, rows: Any) -> HistGradientBoostingRegressor:
+        return HistGradientBoostingRegressor(loss="quantile", quantile=level, random_state=seed).fit(x[rows], y[rows])
+
+    every = np.sort(np.stack([quantile(level, slice(None)).predict(x_test) for level in LEVELS], axis=1), axis=1)
+    cell: dict[str, Any] = of_distribution(y_test, every)
+    order = np.random.default_rng(seed).permutation(len(x))
+    held, used = np.split(order, [held_out_rows(len(x), NOMINAL[-1], "auto")])
+    for coverage in NOMINAL:
+        pair = [quantile(level, used) for level in (0.5 * (1 - coverage), 0.5 * (1 + coverage))]
+        scores = quantile_scores(y[held, None], *(end.predict(x[held])[:, None] for end in pair))
+        shift = conformal_quantile(scores, coverage)[0]
+        lower, upper = pair[0].predict(x_test) - shift, pair[1].predict(x_test) + shift
+        # Boosted quantiles may cross: the interval is then the point between them.
+        middle = 0.5 * (lower + upper)
+        cell[f"{coverage}"] = of_interval(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
+    return cell
+
+
+def measure(name: str, seed: int, model: str, folder: Path) -> dict[str, Any]:
+    torch.set_num_threads(1)
+    split = random_split(*read_table(name, folder), seed)
+    parts = split.x[:N_TRAIN], split.y[:N_TRAIN, 0], split.x_test, split.y_test[:, 0]
+    began = time.perf_counter()
+    with threadpool_limits(1):
+        cell = measure_boosted(seed, *parts) if model == "boosted" else measure_fuzzy(model, seed, *parts)
+    return {"set": name, "split": seed, "model": model, "seconds": time.perf_counter() - began, **cell}
+
+
+Cells = dict[tuple[str, str], list[dict[str, Any]]]
+
+
+def mean_of(cells: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]) -> float:
+    return float(np.mean([read(cell) for cell in cells]))
+
+
+def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
+    """Distributions and intervals by set and model, crisp errors, and what follows from them in words."""
+    by = {(s, m): [c for c in cells if c["set"] == s and c["model"] == m] for s in sets for m in MODELS}
+    head = ["set", "method", "splits", "CRPS", "pinball"]
+    head += [f"{what} {n:.0%}" for n in NOMINAL for what in ("PICP", "PINAW")]
+    lines = []
+    for name in sets:
+        for model in ("gt2", "it2", "t1", "boosted"):
+            found = by[name, model]
+            if not found:
+                continue
+            numbers = [f"{mean_of(found, lambda c, k=k: c[k]):.4f}" for k in ("crps", "pinball")]
+            ends = [f"{mean_of(found, lambda c, n=n, k=k: c[str(n)][k]):.3f}" for n in NOMINAL for k in ("picp", "pinaw")]
+            lines.append([name, NAMES[model], str(len(found)), *numbers, *ends])
+            if model == "gt2":
+                numbers = [f"{mean_of(found, lambda c, k=k: c['learned'][k]):.4f}" for k in ("crps", "pinball")]
+                lines.append([name, NAMES["learned"], str(len(found)), *numbers, *["-"] * len(ends)])
+    errors = []
+    for name in sets:
+        kinds = ("it2-crisp", "gt2-crisp", "it2", "gt2")
+        if all(by[name, kind] for kind in kinds):
+            values = [mean_of(by[name, kind], lambda c: c["rmse"]) for kind in kinds]
+            changes = [f"{100 * (values[k + 1] / values[k] - 1):+.1f} %" for k in (0, 2)]
+            errors.append([name, *(f"{value:.4f}" for value in values[:2]), changes[0]])
+            errors[-1] += [*(f"{value:.4f}" for value in values[2:]), changes[1]]
+    error_head = ["set", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
+    return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
+
+
+def verdict(by: Cells, sets: list[str]) -> str:
+    """The comparisons that the tables are made for."""
+    lines = []
+    both = [name for name in sets if by[name, "gt2"] and by[name, "boosted"]]
+    boosted = {name: mean_of(by[name, "boosted"], lambda c: c["crps"]) for name in both}
+    for label, read in (("alpha", lambda c: c["crps"]), ("as learned", lambda c: c["learned"]["crps"])):
+        ratios = {name: mean_of(by[name, "gt2"], read) / boosted[name] for name in both}
+        won = sum(ratio <= 1 for ratio in ratios.values())
+        shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+        lines.append(
+            f"- CRPS of GT2 quantiles ({label}) over that of boosted quantiles: {shown}; at most 1 on {won} of {len(both)}."
+        )
+    both = [name for name in sets if by[name, "gt2"] and by[name, "it2"]]
+    ratios = {
+        name: mean_of(by[name, "gt2"], lambda c: c["0.9"]["pinaw"]) / mean_of(by[name, "it2"], lambda c: c["0.9"]["pinaw"])
+        for name in both
+    }
+    shown = ", ".join(f"{name} {ratio:.2f}" for name, ratio in ratios.items())
+    won = sum(ratio <= 1.05 for ratio in ratios.values())
+    lines.append(f"- PINAW at 90 % over that of IT2 with CQR: {shown}; at most 1.05 on {won} of {len(both)}.")
+    gaps = []
+    for name in both:
+        own = [100 * (mean_of(by[name, "gt2"], lambda c, n=n: c[str(n)]["picp"]) - n) for n in NOMINAL]
+        gaps.append(f"{name} {max(own, key=abs):+.1f}")
+    lines.append(f"- Mean PICP of GT2 minus nominal in points, the farthest of the four coverages: {', '.join(gaps)}.")
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = option_parser(__doc__, "markdown")
+    add = parser.add_argument
+    add("--data-dir", type=Path, required=True, metavar="DIR", help="folder with the tables")
+    add("--splits", type=positive, default=3)
+    add("--sets", type=names_among(tuple(N_TARGETS)), default=",".join(N_TARGETS))
+    add("--models", type=names_among(MODELS), default=",".join(MODELS))
+    add("--quick", action="store_true", help="boston and enb alone, one split")
+    add("--cells", type=new_file, metavar="FILE", help="JSON file of finished cells, read and written")
+    add("--finished", action="store_true", help="measure nothing, report the splits finished by all models")
+    add("--workers", type=positive, default=1)
+    given = parser.parse_args(arguments)
+    sets, n_splits = (["boston", "enb"], 1) if given.quick else (given.sets, given.splits)
+    cells = json.loads(given.cells.read_text(encoding="utf-8")) if given.cells and given.cells.exists() else []
+    wanted = [(s, k, m) for k in range(n_splits) for s in sets for m in given.models]
+    done = {key_of(cell) for cell in cells}
+    todo = [] if given.finished else [key for key in wanted if key not in done]
+    with ProcessPoolExecutor(given.workers) as pool:
+        jobs = [pool.submit(measure, *key, given.data_dir) for key in todo]
+        for place, job in enumerate(as_completed(jobs), start=1):
+            cells.append(job.result())
+            print(f"{place}/{len(jobs)}", *key_of(cells[-1]), file=sys.stderr)
+            if given.cells:
+                write_json(given.cells, cells)
+    done = {key_of(cell) for cell in cells} & set(wanted)
+    # Means over different splits are not comparable.
+    complete = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in given.models)}
+    cells = [cell for cell in cells if key_of(cell)[:2] in complete and key_of(cell) in done]
+    text = tables(cells, sets)
+    print(text)
+    if given.markdown:
+        intro = (
+            f"{N_RULES} rules, {N_TRAIN:,} training rows at most, the first target, otherwise default settings, mean over the "
+            "splits. CRPS is in z-units of the target, pinball the mean over 99 levels, PICP the share of test targets "
+            "covered, PINAW the mean width over the range of the test targets. docs/distributions.md explains when it pays."
+        )
+        write_results(given.markdown, "distributions", "Distributions", "distributions.py --data-dir DIR", intro, text)
+    return 0
+
+
+def key_of(cell: dict[str, Any]) -> tuple[str, int, str]:
+    return cell["set"], cell["split"], cell["model"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
