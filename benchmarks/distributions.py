@@ -3,8 +3,8 @@
     python benchmarks/distributions.py --data-dir DIR --splits 3 --cells distributions.json --markdown RESULTS.md
 
 Every split trains on a random 70 % of the rows, 10,000 at most, and measures on the others; of several targets the first
-is taken. Fuzzy systems have 30 rules and otherwise default settings, and one fit each, which gives all levels and coverages.
-The boosted quantiles are scikit-learn's with its defaults, one model for each of 99 levels on all rows, sorted; their
+is taken. Fuzzy systems have 30 rules and otherwise default settings, and one fit each, which gives all levels and
+coverages. The boosted quantiles are scikit-learn's with its defaults, one model for each of 99 levels on all rows, sorted; their
 intervals are calibrated (CQR) on as many held-out rows as ours. The file of ``--cells`` keeps finished cells, and another
 run measures only the missing ones. ``--quick`` takes two small sets and one split. One thread each.
 """
@@ -207,8 +207,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(text)
     if given.markdown:
         intro = (
-            f"{N_RULES} rules, {N_TRAIN:,} training rows at most, the first target, otherwise default settings, mean over the "
-            "splits. CRPS is in z-units of the target, pinball the mean over 99 levels, PICP the share of test targets "
+            f"{N_RULES} rules, {N_TRAIN:,} training rows at most, the first target, otherwise default settings, mean over "
+            "the splits. CRPS is in z-units of the target, pinball the mean over 99 levels, PICP the share of test targets "
             "covered, PINAW the mean width over the range of the test targets. docs/distributions.md explains when it pays."
         )
         write_results(given.markdown, "distributions", "Distributions", "distributions.py --data-dir DIR", intro, text)
