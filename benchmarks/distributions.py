@@ -4,7 +4,7 @@
 
 Every split trains on a random 70 % of the rows, 10,000 at most, and measures on the others; of several targets the first
 is taken. Fuzzy systems have 30 rules and otherwise default settings, and one fit each, which gives all levels and
-coverages. The boosted quantiles are scikit-learn's with its defaults, one model for each of 99 levels on all rows, sorted; their
+coverages. The boosted quantiles are scikit-learn's with its defaults, one model for each of 99 levels, sorted; their
 intervals are calibrated (CQR) on as many held-out rows as ours. The file of ``--cells`` keeps finished cells, and another
 run measures only the missing ones. ``--quick`` takes two small sets and one split. One thread each.
 """

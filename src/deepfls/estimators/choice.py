@@ -22,6 +22,8 @@ import torch
 
 from deepfls._checks.samples import Array
 from deepfls.estimators.settings import Settings
+from deepfls.functional.losses import QuantileLoss
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
@@ -33,6 +35,8 @@ System = T1FLS | IT2FLS
 # and the system.
 Trainer = Callable[[Rows, int, TrainConfig, int, Callable[[int, System], None]], None]
 
+# Levels of the planes whose ends are compared as quantiles.
+_LEVELS = (0.04, 0.2, 0.4, 0.6, 0.8, 1.0)
 # Fewest rows that are divided, and of the second most frequent class.
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
 # Largest mean number of copies of a row that are laid out.
@@ -69,6 +73,7 @@ class Task:
     n_classes: int | None
     constant: bool  # whether the consequents are constants
     mixed: bool  # whether a line may be mixed in
+    planes: bool = False  # whether the ends of planes are compared, as quantiles, instead of crisp outputs
 
     @classmethod
     def of(cls, settings: Settings, classes: Array | None) -> Task:
@@ -76,7 +81,25 @@ class Task:
         is_mean = settings.loss in ("l2", "l1", "huber", "log-cosh", "cross-entropy")
         is_learned_set = settings.coverage is not None and settings.calibration is None
         mixed = settings.epochs == "auto" and is_mean and not is_learned_set
-        return cls(None if classes is None else len(classes), settings.order == 0, mixed)
+        return cls(None if classes is None else len(classes), settings.order == 0, mixed, settings.loss == "quantiles")
+
+    def outputs(self, system: System, x: torch.Tensor) -> Array:
+        """What is compared of a system for scaled rows, (rows, outputs) or, for planes, (rows, 2 levels outputs)."""
+        with torch.no_grad():
+            if not self.planes:
+                return _array(system(x))
+            assert isinstance(system, GT2FLS)
+            _, left, right = system.planes(x, _LEVELS)
+            return _array(torch.stack([left, right], dim=1).flatten(1))
+
+    def losses(self, outputs: torch.Tensor, target: torch.Tensor, point: Callable[..., torch.Tensor]) -> torch.Tensor:
+        """Losses of outputs by the ``point`` loss; of planes by the pinball losses of their ends."""
+        if not self.planes:
+            return point(outputs, target)
+        ends = outputs.reshape(len(target), 2, len(_LEVELS), target.shape[1])
+        alphas = torch.tensor(_LEVELS, dtype=outputs.dtype)
+        losses = [QuantileLoss()(ends[:, 0, k], ends[:, 1, k], target, alphas[[k]]) for k in range(len(_LEVELS))]
+        return torch.stack(losses, dim=1)
 
     def lines(self, rows: Rows) -> list[Line]:
         """Linear models of these rows, for every penalty."""
@@ -210,7 +233,7 @@ class _HeldOut:
 
     def _loss(self, outputs: Array) -> float:
         """Mean loss of outputs (rows, outputs) for the rows held out."""
-        losses = self._config.point_loss()(torch.from_numpy(outputs), self._target)
+        losses = self._task.losses(torch.from_numpy(outputs), self._target, self._config.point_loss())
         if losses.ndim:
             losses = losses.flatten(1).mean(dim=1) if losses.ndim > 1 else losses
             losses = losses.mean() if self._weight is None else (losses * self._weight).mean()
@@ -226,8 +249,7 @@ class _HeldOut:
 
             def note(epoch: int, system: System, held: Rows = held, sums: dict[float, list[Array]] = sums) -> None:
                 if epoch in epochs:
-                    with torch.no_grad():
-                        sums[epochs[epoch]].append(_array(system(held.x)))
+                    sums[epochs[epoch]].append(self._task.outputs(system, held.x))
 
             for number in range(self._n_systems):
                 self._trained(kept, n_rules, choice.config(self._config), number, note)

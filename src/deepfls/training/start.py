@@ -17,6 +17,8 @@ from deepfls._checks.samples import known_mean
 from deepfls._checks.tensors import check_magnitude_values
 from deepfls._checks.values import check_number, check_option
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
+from deepfls.functional.firing import relative_firing
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -312,6 +314,7 @@ class _NormalEquations:
 def _normalised_firing(system: T1FLS | IT2FLS, x: Tensor) -> Array:
     """Firing as shares that add up to 1 over the rules, (batch, rules)."""
     with torch.no_grad():
-        firing = system.firing(x)
+        # The narrow planes of a General Type-2 system weigh most in its output: its Type-1 system stands in.
+        firing = relative_firing(system.antecedents(x)) if isinstance(system, GT2FLS) else system.firing(x)
         weights = _array(firing if isinstance(firing, Tensor) else torch.stack(firing).sum(dim=0))
     return weights / weights.sum(axis=1, keepdims=True)
