@@ -16,7 +16,7 @@ BENCHMARKS := steps limit fkm prediction threads memory karnik_mendel c_accuracy
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'deepfls needs Python 3.10 or newer: make PYTHON=python3.11 ...')"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples,onnx]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples,onnx,ray]'
 	touch $@
 
 demo: .venv/installed

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError
+from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, started_processes
 
 DATA, RUN, SETTINGS, OUTPUT = "Data", "Run", "Settings of FLSRegressor and FLSClassifier", "Output"
 NULLS = ("drop", "error")
@@ -54,6 +54,12 @@ Names = list[str] | None
 TrueValues = Annotated[Names, option("Column of the true values, if its name is not that of the training; repeat.")]
 Stream = Annotated[bool | None, option("Read row group by row group, for tables larger than memory.")]
 Nulls = Annotated[str | None, option("Rows without a target: drop to leave them out, or error.", "drop")]
+ENGINES = ("local", "ray")
+Engine = Annotated[
+    str | None, option("ray: on a Ray cluster; local: here, or the processes of torchrun.", "local", panel=RUN)
+]
+RayAddress = Annotated[str | None, option("Ray cluster to connect to, such as auto.", "Ray on this machine", panel=RUN)]
+NumWorkers = Annotated[int | None, option("Number of workers of --engine ray.", "1", panel=RUN, min=1)]
 Force = Annotated[bool, flag("--force", text="Replace an existing file.")]
 _SHARED: dict[str, Any] = {
     "quiet": Annotated[bool, flag("--quiet", "-q", text="Print errors only.")],
@@ -75,6 +81,17 @@ def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
         hint = did_you_mean(value, choices)
         raise UsageError(f"{option} must be one of {', '.join(map(repr, choices))}, got {value!r}.{hint}")
     return value
+
+
+def check_engine(engine: str | None, **of_ray: Any) -> bool:
+    """True for the engine ray; options that only it takes are refused without it."""
+    with_ray = check_choice("--engine", engine or "local", ENGINES) == "ray"
+    given = [name for name, value in of_ray.items() if value is not None]
+    if given and not with_ray:
+        raise UsageError(f"{option_of(given[0])} must be given with --engine ray.")
+    if with_ray and started_processes() > 1:
+        raise UsageError("--engine ray must be given without torchrun, because Ray starts the workers.")
+    return with_ray
 
 
 @contextmanager

@@ -36,6 +36,9 @@ def predict(
     ] = False,
     prefix: Annotated[str, o.output_option("Begins the names of predictions.")] = "",
     nulls: Annotated[str | None, o.option("Rows with a missing value: keep, or drop to leave them out.", "keep")] = None,
+    engine: o.Engine = None,
+    ray_address: o.RayAddress = None,
+    num_workers: o.NumWorkers = None,
     resume: Annotated[bool, o.flag("--resume", text="Continue a folder of parts that an earlier run began.")] = False,
     force: o.Force = False,
 ) -> None:
@@ -53,6 +56,12 @@ def predict(
     about: dict[str, Any] = {"keep": keep or [], "prefix": prefix, "interval": interval}
     if familiarity:
         about["familiarity"] = True
+
+    if o.check_engine(engine, ray_address=ray_address, num_workers=num_workers):
+        if nulls is not None or resume:
+            raise UsageError(f"{'--resume' if resume else '--nulls'} must be given without --engine ray.")
+        _write_parts_on_ray(model, data, out, about, output, ray_address, num_workers, force=force)
+        return
 
     def predicted(opened: Model, table: DataTable) -> pa.Table:
         return opened.predicted(table, **about)
@@ -150,6 +159,48 @@ def _write_parts(
             output.line(f"Wrote {counted(written.n_rows, 'prediction')} to {parts} in ", shown(out, "bold"))
             result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
             output.result({**result, "rows": written.n_rows, "parts": written.n_parts, "processes": group.size})
+
+
+def _write_parts_on_ray(
+    path: Path,
+    source: str,
+    out: Path | None,
+    about: dict[str, Any],
+    output: CommandOutput,
+    address: str | None,
+    num_workers: int | None,
+    *,
+    force: bool,
+) -> None:
+    """Write a folder of predictions by the workers of a Ray cluster."""
+    with output.working("starting"):
+        from deepfls.cli.opening import open_model
+        from deepfls.data.tables import quoted
+        from deepfls.engines import ray as engine
+
+    if out is None or out.suffix or out.is_file() or not out.parent.is_dir():
+        raise UsageError(f"--out must be a folder for predictions in parts, got {quoted(out or '-')}.")
+    if out.is_dir() and any(out.iterdir()) and not force:
+        raise UsageError(f"{quoted(out)} already has files: replace them with --force, or give another --out.")
+    model = open_model(path)
+    files, columns = model.stream(source, about["keep"], output)
+    with o.errors_by_option(("num_workers",)):
+        engine.write_predictions(
+            model.estimator,
+            files,
+            columns,
+            out,
+            keep=about["keep"],
+            prefix=about["prefix"],
+            coverage=about["interval"],
+            num_workers=num_workers or 1,
+            address=address,
+            verbose=output.bars,
+        )
+    n_parts = len(list(out.glob("*.parquet")))
+    output.line(f"Wrote {counted(files.n_rows, 'prediction')} to {counted(n_parts, 'part')} in ", shown(out, "bold"))
+    result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
+    output.result({**result, "rows": files.n_rows, "parts": n_parts, "processes": num_workers or 1})
 
 
 def csv_bytes(table: pa.Table) -> bytes:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from deepfls._checks.samples import Array
     from deepfls.cli.opening import Model
     from deepfls.data.layout import Layout
+    from deepfls.data.sources import ParquetSource
     from deepfls.data.tables import DataTable
     from deepfls.estimators import FLSClassifier, FLSRegressor
     from deepfls.training.distributed import Group
@@ -51,9 +52,12 @@ def train(
         o.run_option("TOML file with any of these options; options win.", callback=o.read_config, is_eager=True),
     ] = None,
     start: Annotated[Path | None, o.run_option("Continue from the rules of a .fis file, or from a model file.")] = None,
-    checkpoint_dir: Annotated[Path | None, o.run_option("Folder for the state of a run on a stream.")] = None,
+    checkpoint_dir: Annotated[str | None, o.run_option("Folder for the state of a stream.", metavar="PATH")] = None,
     checkpoint_every: Annotated[str | None, o.run_option("Steps, or a time such as 30s.", "200")] = None,
     resume: Annotated[bool | None, o.run_option("Continue from the newest checkpoint, if there is one.")] = None,
+    engine: o.Engine = None,
+    ray_address: o.RayAddress = None,
+    num_workers: o.NumWorkers = None,
     out: Annotated[Path, o.output_option("Model file to write.", "model.fls")] = Path("model.fls"),
     force: o.Force = False,
     **settings: Any,
@@ -87,7 +91,8 @@ class _Rows:
 
 def _run(given: Mapping[str, Any], output: CommandOutput) -> bool:
     """Train, save, measure and print; True if the user interrupted the training."""
-    streamed = bool(given.get("stream")) or started_processes() > 1
+    on_ray = o.check_engine(given.get("engine"), **{name: given.get(name) for name in ("ray_address", "num_workers")})
+    streamed = bool(given.get("stream")) or on_ray or started_processes() > 1
     _check(given, streamed=streamed)
     arguments = {name: setting.value(given[name]) for name, setting in o.all_settings().items() if name in given}
     with (_open_stream if streamed else _open_table)(given, arguments, output) as rows:
@@ -199,7 +204,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
         from deepfls.training.checkpoint import Checkpoints
         from deepfls.training.distributed import process_group
 
-    resume, checkpoints = bool(given.get("resume")), None
+    resume, checkpoints, on_ray = bool(given.get("resume")), None, given.get("engine") == "ray"
     with o.errors_by_option(("checkpoint_every",)):
         if "checkpoint_dir" in given:
             checkpoints = Checkpoints(given["checkpoint_dir"], given.get("checkpoint_every", 200), resume=resume)
@@ -238,10 +243,27 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             [str(file) for file in source.files.files],
             group,
             sizes,
-            fit=lambda estimator: estimator.fit(trained, checkpoints=checkpoints),
+            fit=lambda estimator: (
+                _fit_on_ray(estimator, trained, given) if on_ray else estimator.fit(trained, checkpoints=checkpoints)
+            ),
             chunks=lambda part: measured[part].tables(range(group.rank, source.n_groups, group.size), classes=classes),
             in_memory=False,
             measured_share=share,
+        )
+
+
+def _fit_on_ray(estimator: FLSRegressor | FLSClassifier, source: ParquetSource, given: Mapping[str, Any]) -> None:
+    from deepfls.engines import ray as engine
+
+    with o.errors_by_option(("num_workers", "checkpoint_every")):
+        engine.fit(
+            estimator,
+            source,
+            num_workers=given.get("num_workers", 1),
+            storage_path=given.get("checkpoint_dir"),
+            checkpoint_every=given.get("checkpoint_every", "30s"),
+            resume=bool(given.get("resume")),
+            address=given.get("ray_address"),
         )
 
 

@@ -86,10 +86,27 @@ class ParquetFiles:
         if n_rows == 0:
             raise TableError(f"{self.label} must have rows, got column names only.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Another process has its own handles, and perhaps another working directory.
+        places = [
+            place if system is not None else str(Path(place).absolute())
+            for system, place in zip(self._systems, self._places, strict=True)
+        ]
+        return {**self.__dict__, "_places": places, "_open": OrderedDict(), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=threading.Lock())
+
     @property
     def names(self) -> list[str]:
         """Columns of the first file, without the row index of pandas."""
         return [name for name in self.schema.names if not PANDAS_INDEX.fullmatch(name)]
+
+    def locations(self) -> tuple[Any, list[str]]:
+        """The filesystem of the files, None for the local disk, and their paths in it."""
+        if any(system != self._systems[0] for system in self._systems):
+            raise TableError(f"{self.label} must be files of one filesystem.")
+        return self._systems[0], list(self.__getstate__()["_places"])
 
     def check_alike(self, names: Iterable[str]) -> None:
         """Refuse files without these columns of the first file, or with other kinds of values in them."""

@@ -130,7 +130,8 @@ def _fit_once(
     tells: bool = True,
 ) -> tuple[FitResult, Choice | None]:
     """One system, from the rows to its calibration, and what was chosen for it unless it was given."""
-    random = check_random_state(settings.random_state)
+    # Without a seed, numbers of its own: NumPy's generator of the process stays as it is.
+    random = np.random.RandomState() if settings.random_state is None else check_random_state(settings.random_state)
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(process_group()) if source.streamed else Group()
         device = check_device(settings.device)

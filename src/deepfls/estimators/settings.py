@@ -17,6 +17,7 @@ import torch
 
 from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
 from deepfls.nn.general import GT2FLS
+from deepfls.nn.initial_values import separate_generator
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.config import TrainConfig
@@ -310,7 +311,7 @@ class Structure:
         check_option("tnorm", self.tnorm, TNORMS)
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
         options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
-        with torch.random.fork_rng(devices=[]):
+        with separate_generator():
             if self.kind == "t1":
                 return T1FLS(self.n_features, self.n_outputs, **options)
             if self.kind == "gt2":

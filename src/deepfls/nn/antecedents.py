@@ -11,6 +11,7 @@ from deepfls._checks.tensors import check_assigned_values, check_equal_values
 from deepfls._checks.values import check_count, check_option
 from deepfls.functional.firing import TNORMS, IntervalFiring, interval_log_firing, log_firing
 from deepfls.nn.constraints import PARAMETERIZATIONS, ConstrainedModule, UnitInterval, ordered_pair, positive
+from deepfls.nn.initial_values import draw_normal, draw_uniform
 
 UNCERTAINTIES = ("h", "s", "hs")
 
@@ -76,7 +77,7 @@ class T1Antecedents(_Antecedents):
 
     def reset_parameters(self) -> None:
         """Centers drawn from the standard normal, where scaled data lie; widths 1."""
-        nn.init.normal_(self.raw_centers)
+        draw_normal(self.raw_centers)
         self.sigmas = 1.0
 
     @property
@@ -134,10 +135,10 @@ class IT2Antecedents(_Antecedents):
 
     def reset_parameters(self) -> None:
         """Centers from the standard normal, upper widths 1, lower widths 0.9, heights from 0.5 to 0.73 as in the paper."""
-        nn.init.normal_(self.raw_centers)
+        draw_normal(self.raw_centers)
         self.set_sigmas(0.9 if "s" in self.uncertainty else 1.0, 1.0)
         if self.raw_heights is not None:
-            nn.init.uniform_(self.raw_heights)
+            draw_uniform(self.raw_heights)
 
     def _sigma_pair(self) -> tuple[Tensor, Tensor]:
         if self.raw_spreads is None:

@@ -11,6 +11,7 @@ from deepfls._checks.tensors import check_assigned_values, check_equal_values
 from deepfls._checks.values import check_count
 from deepfls.functional.rule_outputs import rule_outputs
 from deepfls.nn.constraints import ConstrainedModule
+from deepfls.nn.initial_values import draw_uniform
 
 
 class TSKConsequents(ConstrainedModule):
@@ -45,9 +46,9 @@ class TSKConsequents(ConstrainedModule):
 
     def reset_parameters(self) -> None:
         """Small positive values, U(0, 0.01), as in the paper."""
-        nn.init.uniform_(self.raw_intercepts, 0.0, 0.01)
+        draw_uniform(self.raw_intercepts, 0.01)
         if self.raw_slopes is not None:
-            nn.init.uniform_(self.raw_slopes, 0.0, 0.01)
+            draw_uniform(self.raw_slopes, 0.01)
 
     @property
     def intercepts(self) -> Tensor:

@@ -25,6 +25,7 @@ from deepfls.functional.reduction import type_reduced_set
 from deepfls.kernels import SystemForm
 from deepfls.nn.antecedents import T1Antecedents
 from deepfls.nn.constraints import UnitInterval
+from deepfls.nn.initial_values import separate_generator
 from deepfls.nn.systems import IT2FLS, N_PARAMETERS, T1FLS, ReducedOutput, _forwarded
 
 # Spreads at the start: wide enough that the first steps can change the planes in both directions.
@@ -263,7 +264,7 @@ class GT2FLS(T1FLS):
         options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": self.tnorm}
         options |= {"parameterization": self.antecedents.parameterization}
         options |= {"device": self.centers.device, "dtype": self.centers.dtype}
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with separate_generator(), torch.no_grad():
             t = plane_width(level)
             system: T1FLS | IT2FLS
             if float(t) == 0.0:

@@ -14,6 +14,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+if hasattr(os, "register_at_fork"):
+    # Torch would wait for its OpenMP threads, which the parent has and a forked process has not.
+    os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
+
 
 class Group:
     """The processes of a run, and the place of this one among them; by default it is the only one.
@@ -78,7 +82,7 @@ class Group:
     def together(self) -> Iterator[None]:
         """An error of one process is raised in all of them, so that no process waits for another; the leader reports it.
 
-        In the other processes the error has the attribute ``told``.
+        The error then has the attribute ``told``: True in the other processes.
         """
         if self.size == 1:
             yield
@@ -92,9 +96,8 @@ class Group:
         first = next((message.decode() for message in messages if message), None)
         if first is None:
             return
-        if error is None or not self.leads:
-            error = error or ValueError(first)
-            error.told = not self.leads  # type: ignore[attr-defined]  # read by the command line
+        error = error or ValueError(first)
+        error.told = not self.leads  # type: ignore[attr-defined]  # read by the command line
         raise error
 
 
