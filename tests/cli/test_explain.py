@@ -51,7 +51,7 @@ def test_explain_measures_on_a_table(run: Run, model: str) -> None:
 
 def test_explain_explains_a_row(run: Run, model: str) -> None:
     result = run("explain", model, "plant.csv", "--row", "5")
-    assert result.stdout.startswith("y = ")
+    assert result.stdout.startswith("y is predicted as ")
     assert result.stdout.endswith("True: 0.16\n")
     content = json.loads(run("explain", model, "plant.csv", "--row", "5", "--json").stdout)
     table = csv.read_csv("plant.csv").select(["x", "z"])
@@ -92,7 +92,17 @@ def test_explain_takes_a_model_trained_in_python(run: Run, folder: Path) -> None
     x = np.linspace(0, 1, 20).reshape(-1, 2)
     FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x[:, 0]).save("q.fls")
     (folder / "two.csv").write_text("a,b\n0,1\n1,0\n")
-    assert run("explain", "q.fls", "two.csv", "--row", "2").stdout.startswith("y = ")
+    assert run("explain", "q.fls", "two.csv", "--row", "2").stdout.startswith("y is predicted as ")
+
+
+def test_explain_writes_the_pushes_of_all_rows(run: Run, refused: Refused, model: str) -> None:
+    assert "Wrote 80 lines to" in run("explain", model, "plant.csv", "--out", "pushes.csv").output
+    table = csv.read_csv("pushes.csv")
+    assert table.column_names == ["row", "input", "value", "push", "strongest_rule", "familiarity"]
+    assert table.column("row").to_pylist()[:3] == [1, 1, 2]
+    explained = load(model).explain(csv.read_csv("plant.csv").select(["x", "z"]).slice(4, 1))
+    np.testing.assert_allclose(table.column("push").to_numpy()[8:10], explained.pushes.y[:, 0], rtol=1e-9)
+    assert refused("explain", model, "--out", "new.csv", code=2) == "--out must be given with DATA and without --row."
 
 
 def test_explain_quiet_is_quiet(run: Run, model: str) -> None:

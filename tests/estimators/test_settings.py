@@ -11,7 +11,8 @@ import pytest
 from sklearn.base import clone
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.estimators.settings import DTYPES, KINDS, SCALINGS, TNORMS, RegressorSettings, structure_of, train_config
+from deepfls.estimators.settings import DTYPES, SCALINGS, RegressorSettings, train_config
+from deepfls.estimators.structure import KINDS, TNORMS, structure_of
 from deepfls.functional.losses import LOSSES
 from deepfls.functional.reduction import REDUCTIONS
 from deepfls.training.config import SCHEDULES

@@ -214,3 +214,13 @@ def test_damaged_file_is_read_or_refused(file: Path, place: int, text: str) -> N
     except ValueError:  # the system raises ValueError for a set that is too narrow or too wide
         return
     assert np.isfinite(model.predict(np.full((1, model.n_features_in_), 5.0))).all()
+
+
+def test_a_set_outside_the_range_of_its_input_widens_the_range(tmp_path: Path) -> None:
+    path = tmp_path / "valve.fis"
+    path.write_text(VALVE.replace("[20 100]", "[20 130]"))
+    model = read_fis(path)
+    assert model.input_range_[:, 0].tolist() == [0.0, 130.0]
+    rows = np.column_stack([np.linspace(0, 100, 60), np.linspace(0, 10, 60)[::-1]])
+    model.set_params(epochs=3).fit(pd.DataFrame(rows, columns=["heat", "flow"]), rows.sum(axis=1))
+    assert model.input_range_[:, 0].tolist() == [0.0, 130.0]

@@ -9,10 +9,10 @@ import math
 import numpy as np
 import pytest
 
-from deepfls import FLSRegressor
+from deepfls import FLSClassifier, FLSRegressor
 from deepfls.inspection import EXACT_INPUTS, Explanation, input_pushes
 from deepfls.inspection.plain import PlainOutput, PlainSystem
-from inspection_cases import LABELS, NEW, SYSTEMS, X, classifier, regressor
+from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
 
 def assert_adds_up(explanation: Explanation) -> None:
@@ -69,6 +69,7 @@ def test_explanation_is_shown_with_its_sums() -> None:
     text = explanation.to_text(top=2)
     assert "3 others" in text
     assert text.count("sum") == 2
+    assert text.index("pushes by") < text.index("says") < text.index("Type-reduced set: ")
     content = json.loads(json.dumps(explanation.to_dict()))
     output = content["outputs"][0]
     total = sum(rule["contributions"]["y"] for rule in output["rules"])
@@ -138,3 +139,50 @@ def test_linear_system_is_pushed_by_slope_times_distance() -> None:
     explanation = model.explain(x[0])
     expected = plain.slopes[0, 0] * (x[0] - explanation.reference)
     np.testing.assert_allclose(explanation.pushes.y[:, 0], expected, rtol=1e-9, atol=1e-12)
+
+
+def test_headline_says_what_is_predicted_first() -> None:
+    explanation = regressor("km", 1).explain(X[0])
+    assert (
+        explanation.to_text().splitlines()[0].startswith(f"y is predicted as {explanation.y[0]:.4g}. The model has no cal")
+    )
+    chances = classifier().predict_proba(X[:1])[0]
+    best = classifier().classes_[chances.argmax()]
+    first = classifier().explain(X[0]).to_text().splitlines()[0]
+    assert first == f"{best}, with a probability of {100 * chances.max():.1f} %."
+
+
+def test_headline_gives_the_calibrated_interval_or_set() -> None:
+    model = FLSRegressor(n_rules=3, epochs=3, coverage=0.8, random_state=0).fit(X, Y[:, 0])
+    explanation = model.explain(X[0])
+    lower, upper = model.predict_interval(X[:1])
+    assert explanation.interval is not None
+    assert explanation.interval[:, 0].tolist() == pytest.approx([lower[0], upper[0]])
+    assert f"80% interval {lower[0]:.4g} to {upper[0]:.4g}." in explanation.headline()
+    classes = FLSClassifier(n_rules=3, epochs=3, coverage=0.8, random_state=0).fit(X, LABELS)
+    shown = classes.explain(X[0])
+    assert shown.class_set is not None
+    assert shown.class_set.tolist() == classes.predict_set(X[:1])[0].tolist()
+    assert "80%" in shown.headline()
+
+
+def test_explaining_many_rows_gives_a_frame() -> None:
+    model = regressor("km", 1)
+    frame = model.explain(X[:3])
+    assert list(frame.columns) == ["row", "input", "value", "push", "strongest_rule", "familiarity"]
+    assert len(frame) == 3 * 4
+    one = model.explain(X[1])
+    second = frame[frame["row"] == 1]
+    np.testing.assert_allclose(second["push"], one.pushes.y[:, 0], rtol=1e-9)
+    np.testing.assert_array_equal(second["value"], X[1])
+    assert set(second["strongest_rule"]) == {int(one.weights.y[:, 0].argmax()) + 1}
+    np.testing.assert_allclose(second["familiarity"], model.familiarity(X[1:2])[0], rtol=1e-9)
+
+
+def test_frame_of_several_outputs_names_them() -> None:
+    frame = regressor("t1").explain(X[:2])
+    assert frame["output"].tolist() == (["y0"] * 4 + ["y1"] * 4) * 2
+    one = regressor("t1").explain(X[1])
+    np.testing.assert_allclose(
+        frame[(frame["row"] == 1) & (frame["output"] == "y1")]["push"], one.pushes.y[:, 1], rtol=1e-9
+    )

@@ -114,3 +114,15 @@ def test_input_span_is_the_training_range_or_that_of_the_sets() -> None:
     assert low == (system.centers - system.upper_sigmas)[:, 1].min()
     assert high == (system.centers + system.upper_sigmas)[:, 1].max()
     assert replace(system, input_range=np.full((2, 4), 5.0)).input_span(0) == (4.5, 5.5)
+
+
+@pytest.mark.parametrize("name", ["t1-constant", "km"])
+def test_half_widths_are_where_the_grade_in_the_firing_is_half(name: str) -> None:
+    s = PlainSystem.of(regressor(name))
+    rule, feature = 1, 2
+    x = s.centers[rule].copy()
+    at_center = s.firing(x[np.newaxis])
+    x[feature] += s.half_widths[1][rule, feature]
+    np.testing.assert_allclose(s.firing(x[np.newaxis])[1][0, rule], at_center[1][0, rule] - np.log(2), rtol=1e-9)
+    x[feature] = s.centers[rule, feature] - s.half_widths[0][rule, feature]
+    np.testing.assert_allclose(s.firing(x[np.newaxis])[0][0, rule], at_center[0][0, rule] - np.log(2), rtol=1e-9)

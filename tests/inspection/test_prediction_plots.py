@@ -12,6 +12,7 @@ from deepfls.inspection import (
     IntervalDisplay,
     LearningCurveDisplay,
     PredictionDisplay,
+    PushesDisplay,
     WidthErrorDisplay,
 )
 from inspection_cases import X, Y, regressor
@@ -80,4 +81,21 @@ def test_band_holds_the_predictions_in_order() -> None:
     drawn = display.ax_.get_lines()[0].get_ydata()
     np.testing.assert_allclose(drawn, np.sort(model.predict(X)[:, 1]), rtol=1e-9)
     assert (display.lower <= display.upper).all()
+    display.figure_.canvas.draw()
+
+
+def test_predictions_come_from_an_estimator() -> None:
+    model = regressor("t1")
+    display = PredictionDisplay.from_estimator(model, X, Y, output=1)
+    np.testing.assert_array_equal(display.y_pred, model.predict(X)[:, 1])
+    assert display.ax_.get_xlabel() == "true y1"
+
+
+def test_pushes_are_drawn_with_the_most_important_input_first() -> None:
+    model = regressor("km", 1)
+    display = PushesDisplay.from_estimator(model, X, top=2)
+    np.testing.assert_allclose(display.pushes[3], model.explain(X[3]).pushes.y[:, 0], rtol=1e-9)
+    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert labels[0] == f"x{np.abs(display.pushes).mean(axis=0).argmax()}"
+    assert display.ax_.get_ylabel() == "input, 2 of 4 inputs shown"
     display.figure_.canvas.draw()

@@ -84,8 +84,8 @@ def test_page_for_50_inputs_30_rules_2_outputs_is_small(tmp_path: Path) -> None:
 def test_page_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("before")
-    with pytest.raises(ValueError, match=r"X must be finite"):
-        regressor("km").to_report(path, np.full((2, 4), np.nan))
+    with pytest.raises(ValueError, match=r"y must be finite"):
+        regressor("km").to_report(path, X, np.full_like(Y, np.nan))
     assert path.read_text() == "before"
     assert [entry.name for entry in tmp_path.iterdir()] == ["report.html"]
 
@@ -123,3 +123,41 @@ def test_page_refuses_true_values_without_rows(tmp_path: Path) -> None:
 def test_page_is_named_after_its_outputs() -> None:
     assert "<title>y0 and y1</title>" in report_html(regressor("km"))
     assert "<title>Plant</title>" in report_html(regressor("km"), title="Plant")
+
+
+def test_rows_with_unknown_inputs_are_measured_and_not_shown() -> None:
+    x = X.copy()
+    x[::3, 1] = np.nan
+    model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(x, Y[:, 0])
+    content = payload_of(model, x, Y[:, 0])["data"]
+    assert content["rows"] == len(x)
+    assert np.isfinite(content["sample"]).all()
+    assert content["metrics"][0]["values"]["RMSE"] is not None
+    json.dumps(content, allow_nan=False)
+
+
+def test_page_has_calibrated_intervals_at_any_point_and_for_its_rows() -> None:
+    for refit in (False, True):
+        model = FLSRegressor(n_rules=3, epochs=3, coverage=0.8, refit=refit, random_state=0).fit(X, Y[:, 0])
+        content = payload_of(model, X, Y[:, 0])
+        lower, upper = model.predict_interval(X)
+        places = np.array(content["data"]["places"]) - 1
+        np.testing.assert_allclose(content["data"]["intervals"], np.stack([lower, upper], axis=1)[places, :, None])
+        part = PlainSystem.of(model.interval_model_ if refit else model)
+        left, right, y = part.output(X)
+        gain, reach = content["interval"]["gain"][0], content["interval"]["reach"][0]
+        crisp = model.predict(X)
+        np.testing.assert_allclose(np.minimum((y - gain * (y - left) - reach)[:, 0], crisp), lower, rtol=1e-9)
+        np.testing.assert_allclose(np.maximum((y + gain * (right - y) + reach)[:, 0], crisp), upper, rtol=1e-9)
+        assert (content["interval"]["system"] is not None) == refit
+        assert content["data"]["metrics"][0]["values"]["covered"] == pytest.approx(
+            ((lower <= Y[:, 0]) & (Y[:, 0] <= upper)).mean()
+        )
+
+
+def test_page_has_words_and_conditions_that_were_left_out() -> None:
+    model = FLSRegressor(n_rules=3, n_terms=3, max_conditions=2, epochs=4, random_state=0).fit(X, Y[:, 0])
+    content = payload_of(model, X, Y[:, 0])
+    assert np.array(content["active"]).sum(axis=1).max() <= 2
+    assert content["words"][0] == ["low", "medium", "high"]
+    json.dumps(content, allow_nan=False)

@@ -114,7 +114,6 @@ CLAUSE = re.compile(
 
 def predictions_from_text(text: str, x: np.ndarray, kind: str, reduction: str) -> np.ndarray:
     """Outputs of a system with one output, from the sentences alone."""
-    power = 1.0 / float(found[1]) if (found := re.search(r"power 1/(\d+)", text)) else 1.0
     mix = float(found[1]) if (found := re.search(rf"Output: ({NUMBER}) times", text)) else 0.5
     lower, upper, says, heights = [], [], [], []
     for block in text.split("\n\n")[1:]:
@@ -123,8 +122,8 @@ def predictions_from_text(text: str, x: np.ndarray, kind: str, reduction: str) -
             if found := CLAUSE.match(line):
                 column = x[:, int(found[1])] - float(found[2])
                 narrow, wide = float(found[3]), float(found[4] or found[3])
-                low = low + np.log(float(found[5] or 1)) - column**2 / (2 * narrow**2)
-                up = up - column**2 / (2 * wide**2)
+                low = low + np.log(float(found[5] or 1)) - np.log(2) * (column / narrow) ** 2
+                up = up - np.log(2) * (column / wide) ** 2
                 height *= float(found[5] or 1)
             elif line.startswith("  THEN"):
                 words = line.split(" = ")[1].split(" ")
@@ -132,9 +131,9 @@ def predictions_from_text(text: str, x: np.ndarray, kind: str, reduction: str) -
                 for sign, size, name in zip(words[1::3], words[2::3], words[3::3], strict=True):
                     value = value + float(sign + size) * x[:, int(name[1:])]
                 says.append(value)
-        lower.append(np.exp(power * low))
-        upper.append(np.exp(power * up))
-        heights.append(height**power)
+        lower.append(np.exp(low))
+        upper.append(np.exp(up))
+        heights.append(height)
     columns = zip(np.array(lower).T, np.array(upper).T, np.array(says).T, strict=True)
     if kind == "gt2":
         levels = re.search(r"over the planes alpha = (.*?), weighted", text)
@@ -171,7 +170,8 @@ def test_top_shows_so_many_rules() -> None:
 @pytest.mark.parametrize("name", ["t1", "km", "heights"])
 def test_drop_leaves_out_sets_that_do_not_matter_and_says_what_it_costs(name: str) -> None:
     x = X.copy()
-    model = FLSRegressor(**{"n_rules": 3, "epochs": 3, "random_state": 0, **SYSTEMS[name]}).fit(x, Y[:, 0])
+    free = {"n_rules": 3, "epochs": 3, "random_state": 0, "centers_within": "free"}
+    model = FLSRegressor(**{**free, **SYSTEMS[name]}).fit(x, Y[:, 0])
     model.system_.antecedents.raw_sigmas[:, 3] = 6.0  # the logarithm of a width far beyond the data
     rules = model.rules(x, Y[:, 0], drop=True)
     assert rules.dropped[:, 3].all()

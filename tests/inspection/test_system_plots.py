@@ -142,3 +142,21 @@ def test_memberships_of_a_general_system_show_its_planes_inside_the_widest() -> 
     assert (shown.upper[0] > shown.inner[0][-1][1] + 0.01).any()
     assert plain.plane(1.0).kind == "t1"
     assert MembershipsDisplay.from_estimator(regressor("km")).inner is None
+
+
+def test_plot_says_what_it_leaves_out_and_keeps_the_most_important_inputs() -> None:
+    x = np.random.default_rng(0).normal(size=(120, 12))
+    model = FLSRegressor(n_rules=9, epochs=2, random_state=0).fit(x, x[:, 11] - x[:, 4])
+    display = model.plot_memberships()
+    assert set(display.names[:2]) == {"x11", "x4"}
+    title = display.figure_.legends[0].get_title().get_text()
+    assert title == "9 of 12 inputs shown; 7 of 9 rules in colour, the others grey"
+    assert all(ax.get_ylabel() and ax.get_xlabel() for ax in display.axes_[:9])
+
+
+def test_sets_are_drawn_as_they_act_in_the_firing() -> None:
+    model = regressor("km")
+    display = MembershipsDisplay.from_estimator(model, features=[0])
+    s = PlainSystem.of(model)
+    expected = np.exp(-((display.grids[0] - s.centers[3, 0]) ** 2) / (2 * 4 * s.upper_sigmas[3, 0] ** 2))
+    np.testing.assert_allclose(display.upper[0][:, 3], expected, rtol=1e-9)

@@ -88,7 +88,9 @@ def test_duplicates_are_found() -> None:
 
 
 def test_dead_rules_are_found() -> None:
-    model = FLSRegressor(kind="t1", n_rules=3, tnorm="product", epochs=3, random_state=0).fit(PLAIN, TARGET)
+    model = FLSRegressor(kind="t1", n_rules=3, tnorm="product", epochs=3, random_state=0, centers_within="free").fit(
+        PLAIN, TARGET
+    )
     with torch.no_grad():
         model.system_.centers[2] += 60.0
     found = model.explain_data(PLAIN, TARGET)
@@ -99,7 +101,9 @@ def test_dead_rules_are_found() -> None:
 
 
 def test_two_rules_that_never_fire_are_no_duplicates() -> None:
-    model = FLSRegressor(kind="t1", n_rules=3, tnorm="product", epochs=3, random_state=0).fit(PLAIN, TARGET)
+    model = FLSRegressor(kind="t1", n_rules=3, tnorm="product", epochs=3, random_state=0, centers_within="free").fit(
+        PLAIN, TARGET
+    )
     with torch.no_grad():
         model.system_.centers[1:] += 900.0
     found = model.explain_data(PLAIN, TARGET)

@@ -137,9 +137,10 @@ def test_system_line_counts_rules_inputs_and_outputs() -> None:
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_reading_notes_name_widths_heights_and_power(name: str) -> None:
+def test_reading_notes_name_widths_and_heights(name: str) -> None:
     s = PlainSystem.of(regressor(name))
     grades, firing = how_to_read(s, 4)
     assert ("height h" in grades) == ("h" in s.uncertainty)
-    assert ("±s to t" in grades) == ("s" in s.uncertainty)
-    assert ("power 1/4" in firing) == (s.tnorm == "htsk")
+    assert ("±w to v" in grades) == ("s" in s.uncertainty)
+    assert "1/2 at c ±" in grades
+    assert firing.startswith("Firing of a rule: the product of its grades.")

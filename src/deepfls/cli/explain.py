@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError
+from deepfls.cli.output import CommandOutput, UsageError, counted, shown
 
 _FORMATS = ("text", "table", "markdown")
 
@@ -25,17 +25,26 @@ def explain(
     exact: Annotated[bool, o.flag("--exact", text="All digits: the text reproduces every prediction.")] = False,
     drop: Annotated[bool, o.flag("--drop", text="Leave out sets wider than the data, and print the effect.")] = False,
     format: Annotated[str, o.output_option("text, table or markdown.", "text")] = "text",  # noqa: A002  # the option
+    out: Annotated[Path | None, o.output_option("CSV or Parquet file for the pushes of all rows of DATA.")] = None,
+    force: o.Force = False,
 ) -> None:
     """Show the rules of a model in the units of its data, those that fire most first.
 
-    With DATA, also the effect of every rule and input on it; with --row, the reasons of the prediction for a row.
+    With DATA, also the effect of every rule and input on it; with --row, the reasons of the prediction for a row; with
+    --out, a file with the push of every input in every row, its strongest rule and its familiarity.
     """
-    from deepfls.cli.opening import open_model
+    from deepfls.cli.opening import check_output, open_model
+    from deepfls.cli.predict import check_ending, write_table
     from deepfls.data.tables import find_files
 
     o.check_choice("--format", format, _FORMATS)
     if data is None and (row is not None or target):
         raise UsageError(f"{'--row' if row is not None else '--target'} must be given with DATA.")
+    if out is not None:
+        if data is None or row is not None:
+            raise UsageError("--out must be given with DATA and without --row.")
+        check_ending(out)
+        check_output(out, force=force, inputs=[model, data])
     if data is not None:
         find_files(data)
     with output.working("reading"):
@@ -46,6 +55,19 @@ def explain(
     x: Any = None if rows is None else rows.x
     y = None if rows is None else rows.y
     content: dict[str, Any]
+    if out is not None:
+        import pyarrow as pa
+
+        from deepfls.inspection.explanation import explained_rows
+
+        with output.working("explaining"):
+            columns = explained_rows(opened.estimator, x)
+            columns["row"] = columns["row"] + 1  # as --row counts
+            write_table(out, pa.table({name: pa.array(values) for name, values in columns.items()}))
+        n_rows = len(columns["row"])
+        output.line(f"Wrote {counted(n_rows, 'line')} to ", shown(out, "bold"))
+        output.result({"command": "explain", "model": str(model), "pushes": str(out), "lines": n_rows})
+        return
     if row is not None and rows is not None:
         if row > rows.table.n_rows:
             raise UsageError(f"--row must be at most {rows.table.n_rows}, the rows of {rows.table.label}, got {row}.")

@@ -176,6 +176,9 @@ class Setting:
             if "str" in self.members and len(given) == 1 and "=" not in given[0]:
                 return given[0]
             return dict(self._pair(text) for text in given)
+        if kind is list and "int" in self.members and "str" not in self.members:
+            numbers = [_integer(self.name, text) for text in given]
+            return numbers[0] if len(numbers) == 1 else numbers
         if kind is str:
             return None if given == "none" and "None" in self.members else given
         if not isinstance(given, str) or given == "auto":
@@ -194,6 +197,13 @@ class Setting:
             return key, json.loads(value)
         except json.JSONDecodeError:
             return key, value
+
+
+def _integer(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"{option_of(name)} must be an integer, or several by repeating it, got {text!r}.") from None
 
 
 @functools.cache

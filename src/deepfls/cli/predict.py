@@ -85,8 +85,7 @@ def _write_file(
 
     files = find_files(source)
     if out is not None:
-        if not out.name.lower().endswith(_ENDINGS):
-            raise UsageError(f"--out must end in {', '.join(_ENDINGS)}, got {str(out)!r}.")
+        check_ending(out)
         check_output(out, force=force, inputs=[path, source])
     with output.working("predicting"):
         model = open_model(path)
@@ -99,17 +98,7 @@ def _write_file(
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
         return
-    from pyarrow import parquet
-
-    from deepfls._files import write_whole
-
-    if out.name.lower().endswith(".csv"):
-        content = csv_bytes(predictions)
-    else:
-        sink = io.BytesIO()
-        parquet.write_table(predictions, sink)
-        content = sink.getvalue()
-    write_whole(out, content)
+    write_table(out, predictions)
     output.line(f"Wrote {counted(predictions.num_rows, 'prediction')} to ", shown(out, "bold"))
     result = {"command": "predict", "model": str(path), "data": list(map(str, files)), "predictions": str(out)}
     output.result({**result, "rows": predictions.num_rows, "columns": predictions.schema.names})
@@ -201,6 +190,27 @@ def _write_parts_on_ray(
     output.line(f"Wrote {counted(files.n_rows, 'prediction')} to {counted(n_parts, 'part')} in ", shown(out, "bold"))
     result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
     output.result({**result, "rows": files.n_rows, "parts": n_parts, "processes": num_workers or 1})
+
+
+def check_ending(out: Path) -> None:
+    """Require the ending of a table that can be written."""
+    if not out.name.lower().endswith(_ENDINGS):
+        raise UsageError(f"--out must end in {', '.join(_ENDINGS)}, got {str(out)!r}.")
+
+
+def write_table(out: Path, table: pa.Table) -> None:
+    """Write a table to a CSV or Parquet file, whole or not at all."""
+    from pyarrow import parquet
+
+    from deepfls._files import write_whole
+
+    if out.name.lower().endswith(".csv"):
+        content = csv_bytes(table)
+    else:
+        sink = io.BytesIO()
+        parquet.write_table(table, sink)
+        content = sink.getvalue()
+    write_whole(out, content)
 
 
 def csv_bytes(table: pa.Table) -> bytes:

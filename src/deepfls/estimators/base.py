@@ -26,9 +26,9 @@ from deepfls.estimators.settings import (
     ClassifierSettings,
     RegressorSettings,
     Settings,
-    Structure,
     settings_by_name,
 )
+from deepfls.estimators.structure import Structure
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
 

@@ -27,17 +27,18 @@ from deepfls.estimators.importances import feature_importances
 from deepfls.estimators.odd_data import fewer_rules, warn_of_odd_data
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.run import check_device, progress_bar, run_facts, stream_batches
+from deepfls.estimators.set_limits import joined_range, set_range
 from deepfls.estimators.settings import (
     DTYPES,
     MISSING,
     Settings,
-    Structure,
     check_settings,
-    structure_of,
     train_config,
 )
 from deepfls.estimators.side_by_side import check_systems, trained_systems
-from deepfls.estimators.system_runs import Run, chosen_settings, first_system, member_trainer
+from deepfls.estimators.structure import Structure, structure_of
+from deepfls.estimators.system_runs import Run, chosen_settings, first_system, kept_parts, member_trainer
+from deepfls.estimators.vocabulary import frozen_masks, restore_frozen, term_words
 from deepfls.training import recipe
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.distributed import Group, own_device, process_group
@@ -146,8 +147,11 @@ def _fit_once(
         structure = _structure(settings, source.n_features, data.n_outputs, data.n_rows, earlier)
         if isinstance(source, ArraySource):
             structure = replace(structure, n_rules=fewer_rules(structure.n_rules, data.n_rows, tells=tells))
+        if earlier is not None and earlier.input_range is not None:
+            data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
+        term_words(structure, settings.words, list(source.columns.input_names))
         held_out = data.validation
         n_held_out = 0 if held_out is None or watched is not None else held_out.n_rows
         config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
@@ -198,12 +202,18 @@ def _fit_once(
                     progress=bar,
                     group=group,
                     checkpoints=folder,
+                    **kept_parts(run, structure, data, systems[0], None),
                 )
         for place, system in enumerate(systems):
             # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
             system.to(dtype=torch.float64).requires_grad_(False)
             if choice is not None and stream is None:
                 choice.mix(system, members[place].rows, task)
+            before = None if run.earlier is None else run.earlier.alone(place).system
+            set_range(system, structure, data, before)  # the limits in all their digits
+            kept = before if stream is not None or before is not None else members[place].started
+            if kept is not None:
+                restore_frozen(system, frozen_masks(system, settings, structure, source.columns.input_names), kept)
         model = ScaledSystem(systems[0], data.x_scaling, data.y_scaling, tuple(systems[1:]))
         some = data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)]
         shares = model.rule_weights(some)
@@ -214,12 +224,12 @@ def _fit_once(
         calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     if group.leads and data.stream is not None and data.stream.n_dropped:
         warnings.warn(f"{left_out_rows(data.stream.n_dropped)}.", stacklevel=5)
-    before = [] if earlier is None else earlier.history
-    first_epoch = before[-1]["epoch"] if before else 0.0
+    history = [] if earlier is None else earlier.history
+    first_epoch = history[-1]["epoch"] if history else 0.0
     result = FitResult(
         structure=structure,
         model=model,
-        history=[*before, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.history)],
+        history=[*history, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.history)],
         stopped_by=trained.stopped_by,
         classes=data.classes,
         input_range=data.input_range,

@@ -22,7 +22,8 @@ from deepfls.estimators.classifier import FLSClassifier
 from deepfls.estimators.fit import FitResult
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.regressor import FLSRegressor, names_of_targets
-from deepfls.estimators.settings import Settings, Structure, is_plain, plain_value, settings_by_name
+from deepfls.estimators.settings import Settings, is_plain, plain_value, settings_by_name
+from deepfls.estimators.structure import Structure
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
@@ -56,6 +57,7 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
             if not np.isfinite(value).all():
                 raise ValueError(f"{name} has a value that is not finite")
         result = _result(estimator, description, arrays)
+        estimator.centers_within = result.structure.centers_within  # files of 0.1.0 do not name it
         columns = _columns(description, result.structure.n_features)
         estimator._adopt(result, columns, description["table"], **_own_attributes(estimator, description, result))
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:

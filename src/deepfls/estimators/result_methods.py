@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.samples import Array
@@ -19,7 +20,7 @@ from deepfls.estimators.base import FLSEstimator
 if TYPE_CHECKING:
     from deepfls.export.c_header import CReport
     from deepfls.export.onnx import OnnxReport
-    from deepfls.inspection.explanation import Explanation
+    from deepfls.inspection.complexity import Complexity
     from deepfls.inspection.plain import PlainSystem
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
@@ -83,22 +84,29 @@ class ResultMethods(FLSEstimator):
         """
         return self.rules(X, y, drop=drop).render(format, top=top, digits=digits)
 
-    def explain(self, x: Any, *, reference: Any = None) -> Explanation:
-        """Why one row gets its prediction: what every rule and every input contributes to it.
+    def explain(self, X: Any, *, reference: Any = None) -> Any:
+        """Why rows get their predictions: the pushes of the inputs and, for one row, the contributions of the rules.
 
         Parameters
         ----------
-        x : array, shape (features,), or a table of one row
+        X : array, shape (features,), or array or frame, shape (rows, features)
         reference : array, shape (features,), optional
-            The row from which contributions of inputs are measured; the mean of the training data by default.
+            The row from which pushes are measured; the mean of the training data by default.
 
         Returns
         -------
-        Explanation
+        Explanation or DataFrame
+            For one row an :class:`~deepfls.inspection.Explanation`. For several rows a frame with one line for each row and
+            input (and output, where there are several): ``row`` from 0, ``output``, ``input``, its ``value`` and ``push``,
+            the ``strongest_rule`` of the row, from 1, and its :meth:`familiarity`. A pyarrow table where pandas is not
+            installed.
         """
-        from deepfls.inspection.explanation import explain
+        from deepfls.inspection.explanation import explain, explained_rows, frame_of
 
-        return explain(self, x, reference=reference)
+        n_rows = 1 if np.ndim(X) == 1 else len(X)
+        if n_rows == 1:
+            return explain(self, X, reference=reference)
+        return frame_of(explained_rows(self, X, reference=reference))
 
     def explain_data(self, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
         """What rules and inputs do on a table: usage, dead and near-duplicate rules, inputs ranked in two ways.
@@ -118,6 +126,22 @@ class ResultMethods(FLSEstimator):
         from deepfls.inspection.usage import explain_data
 
         return explain_data(self, X, y, random_state=random_state)
+
+    def complexity(self, X: Any = None) -> Complexity:
+        """The readability card: how many rules, conditions and different sets there are, and how well they separate rows.
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features), optional
+            Rows on which to measure the share explained by the strongest rule, and the share that no rule knows.
+
+        Returns
+        -------
+        Complexity
+        """
+        from deepfls.inspection.complexity import complexity
+
+        return complexity(self, X)
 
     def simplify(self, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
         """A new estimator with fewer rules, merged and pruned as long as the error on X and y allows.
@@ -152,7 +176,7 @@ class ResultMethods(FLSEstimator):
         Parameters
         ----------
         features : list of int or str, optional
-            Inputs by place or name; the first nine by default.
+            Inputs by place or name; the nine most important ones by default.
         rules : list of int, optional
             Rules in colour; the seven that fire most by default.
         before : bool
@@ -185,6 +209,26 @@ class ResultMethods(FLSEstimator):
         from deepfls.inspection.report_page import write_report
 
         return write_report(self, path, X, y, title=title)
+
+    def to_card(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
+        """Write a model card, one page to print: rules, vocabulary, inputs, measures with their rows, calibration.
+
+        Parameters
+        ----------
+        path : path
+            Ending in .html or .md.
+        X, y : optional
+            Rows to measure on, best ones that were not trained on.
+        title : str, optional
+
+        Returns
+        -------
+        Path
+            Of the file, written whole or not at all.
+        """
+        from deepfls.inspection.model_card import write_card
+
+        return write_card(self, path, X, y, title=title)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, whole or not at all; :func:`deepfls.load` reads it back."""
@@ -310,9 +354,10 @@ class ResultMethods(FLSEstimator):
 
     def _exported(self, plane: float | None, *, crisp: bool = False) -> PlainSystem:
         """The system to write: the whole system or one plane of kind "gt2", whose mean of planes is ``crisp``."""
+        from deepfls.export.targets import with_finite_widths
         from deepfls.inspection.plain import PlainSystem
 
-        plain = PlainSystem.of(self)
+        plain = with_finite_widths(PlainSystem.of(self))
         if plain.kind == "gt2" and plane is None and not crisp:
             raise ValueError(
                 "plane must be the level of the plane to write for kind='gt2', 1 for its Type-1 system, got None."

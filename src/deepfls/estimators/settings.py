@@ -16,14 +16,9 @@ import numpy as np
 import torch
 
 from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
-from deepfls.nn.general import GT2FLS
-from deepfls.nn.initial_values import separate_generator
-from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.config import TrainConfig
 
-KINDS = ("t1", "it2", "gt2")
-TNORMS = ("auto", "product", "htsk")
 SCALINGS = ("standard", "none")
 EXTRAPOLATIONS = ("linear", "clip")
 MISSING = ("auto", "error")
@@ -45,6 +40,10 @@ class Settings:
     n_planes: int = 3
     shared_spread: bool = False
     tnorm: str = "auto"
+    centers_within: str = "data"
+    n_terms: int | Sequence[int] | None = None
+    max_conditions: int | None = None
+    words: Mapping[str, Sequence[str]] | None = None
     # Training: `train_config`
     loss: str | Callable[..., torch.Tensor] = "l2"
     loss_options: Mapping[str, Any] | None = None
@@ -79,6 +78,8 @@ class Settings:
     # The run: `fit`
     validation_fraction: float = 0.1
     patience: int | None = None
+    frozen_rules: Sequence[int] | None = None
+    frozen_terms: Mapping[str, Sequence[int | str]] | Sequence[str | int] | bool | None = None
     warm_start: bool = False
     random_state: int | np.random.RandomState | None = None
     device: str = "auto"
@@ -138,6 +139,18 @@ SETTINGS_TEXT = """
         Whether a "gt2" system has one pair of spreads, as published, or one for every rule and input.
     tnorm : {"auto", "htsk", "product"}
         Geometric mean of the grades of a rule, or their product (the paper). "auto" is "htsk".
+    centers_within : {"data", "free"}
+        "data": the center of every set stays within the range of its input in the training data, and its width between a
+        twentieth of the spacing of the data and four ranges. "free": no limits.
+    n_terms : int or list of int, optional
+        Sets of every input, or of each input, that all rules share: a rule has one of them, or none. None: every rule has
+        sets of its own.
+    max_conditions : int, optional
+        Largest number of conditions of a rule: those that matter least are left out while the system trains. None: a
+        condition on every input, or, with ``n_terms``, as many as help.
+    words : dict, optional
+        Names of the terms of an input, from low to high, by the name of the input: ``{"AT": ["cold", "mild", "hot"]}``.
+        None: low, medium, high and so on. They are used in text, plots and pages, with ``n_terms``.
 <loss>
     loss_options : dict, optional
         Options of the loss: ``quantile`` of "pinball", ``delta`` of "huber". None: its defaults.
@@ -207,6 +220,11 @@ SETTINGS_TEXT = """
     patience : int, optional
         Epochs without a better validation loss before training stops and the best parameters are restored. None: all
         epochs, and the last parameters.
+    frozen_rules : list of int, optional
+        Rules, from 0, that stay as they are, sets and consequents, while the others learn. None: none.
+    frozen_terms : list, dict or True, optional
+        Sets that stay as they are while the rest learns: those of the inputs of a list, by name or place; of a dict of
+        inputs, the terms with these numbers, from 0, or words; True: all. None: none.
     warm_start : bool
         Whether another ``fit`` continues from the fitted system.
     random_state : int, RandomState or None
@@ -285,51 +303,6 @@ _CLASSIFIER_COVERAGE = """    coverage : float, optional
         ones where classes are close and smaller ones where not."""
 REGRESSOR_TEXT = SETTINGS_TEXT.replace("<loss>", _REGRESSOR_LOSS).replace("<coverage>", _REGRESSOR_COVERAGE)
 CLASSIFIER_TEXT = SETTINGS_TEXT.replace("<loss>", _CLASSIFIER_LOSS).replace("<coverage>", _CLASSIFIER_COVERAGE)
-
-
-@dataclass(frozen=True)
-class Structure:
-    """What a warm start cannot change: the settings that shape a system, its inputs and its outputs."""
-
-    kind: str
-    n_rules: int
-    order: int
-    uncertainty: str
-    type_reduction: str
-    tnorm: str
-    scaling: str
-    n_features: int
-    n_outputs: int
-    # Files of the first versions have none of these.
-    n_planes: int = 3
-    shared_spread: bool = False
-
-    def new_system(self) -> T1FLS | IT2FLS:
-        """A system of this structure. Its random values are replaced later, so torch's generator stays as it was."""
-        check_option("kind", self.kind, KINDS)
-        check_count("n_rules", self.n_rules)
-        check_option("tnorm", self.tnorm, TNORMS)
-        tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
-        options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
-        with separate_generator():
-            if self.kind == "t1":
-                return T1FLS(self.n_features, self.n_outputs, **options)
-            if self.kind == "gt2":
-                if check_count("n_planes", self.n_planes) == 1:
-                    raise ValueError(
-                        "n_planes must be at least 2 for kind='gt2', got 1; kind='it2' is a system of one plane."
-                    )
-                options |= {"n_planes": self.n_planes, "shared_spread": self.shared_spread}
-                return GT2FLS(self.n_features, self.n_outputs, **options)
-            options |= {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
-            return IT2FLS(self.n_features, self.n_outputs, **options)
-
-
-def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
-    """The structure of the system that these settings give."""
-    names = {field.name for field in dataclasses.fields(Structure)} - {"n_features", "n_outputs"}
-    chosen: dict[str, Any] = {name: getattr(settings, name) for name in names}
-    return Structure(**chosen, n_features=n_features, n_outputs=n_outputs)
 
 
 def check_settings(settings: Settings) -> None:

@@ -33,12 +33,16 @@ _PER_CONDITION = 5
 
 @dataclass(frozen=True)
 class Member:
-    """A trained system, the rows it learned from, what its run left, and the sets it began with (4, rules, features)."""
+    """A trained system, the rows it learned from, what its run left, and the sets it began with (4, rules, features).
+
+    ``started`` is the system before training where parts of it are frozen.
+    """
 
     system: System
     rows: Rows
     result: TrainResult
     initial_sets: Array
+    started: System | None = None
 
 
 # Trains the system of a number from 0 on, from rows, and calls back after every epoch.

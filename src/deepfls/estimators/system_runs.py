@@ -14,8 +14,11 @@ from deepfls._checks.samples import Array
 from deepfls.data.arrays import Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.choice import Choice, System, Task, choice_paths, choose
-from deepfls.estimators.settings import DTYPES, Settings, Structure
+from deepfls.estimators.set_limits import condition_revision, desired_outputs, measured_sample, set_range
+from deepfls.estimators.settings import DTYPES, Settings
 from deepfls.estimators.side_by_side import Member, MemberTrainer
+from deepfls.estimators.structure import Structure
+from deepfls.estimators.vocabulary import frozen_masks
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -70,14 +73,9 @@ def first_system(
         system = structure.new_system()
     system.to(device=run.device, dtype=DTYPES[run.settings.dtype])
     system.missing = data.has_missing
+    set_range(system, structure, data, None if run.earlier is None else run.earlier.system)
     if rows is None or run.earlier is not None:
         return system
-    targets = rows.target
-    if data.classes is not None:
-        # Logits of +2 for the class and -2 / (classes - 1) for the others.
-        n = len(data.classes)
-        logits = 2.0 * (np.eye(n) * n - 1.0) / max(n - 1, 1)
-        targets = torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
     settings, group = run.settings, run.group
     width: Any = recipe.width(data.n_rows) if settings.width == "auto" else settings.width
     # Every process adds the normal equations of its part of the rows.
@@ -85,12 +83,13 @@ def first_system(
     initialize_system(
         system,
         rows.x,
-        targets,
+        desired_outputs(rows, data),
         centers=settings.centers,
         consequents=settings.consequents,
         width=width,
         ridge=settings.ridge,
         sample_weight=rows.weight,
+        n_terms=structure.terms_per_input,
         random_state=random,
         part=slice(first, end),
         total=group.total if group.size > 1 else None,
@@ -112,6 +111,20 @@ def sets_of(system: T1FLS | IT2FLS, scaling: Scaling) -> Array:
     return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
 
 
+def kept_parts(
+    run: Run, structure: Structure, data: TrainingData, system: T1FLS | IT2FLS, rows: Rows | None
+) -> dict[str, Any]:
+    """Arguments of a training: the values that stay as they are, and what revises the conditions of rules in a first fit.
+
+    Without ``rows`` the revision takes the rows on which the data are measured.
+    """
+    frozen = frozen_masks(system, run.settings, structure, run.source.columns.input_names)
+    if system.antecedents.terms is None or run.earlier is not None:
+        return {"frozen": frozen, "revise": None}
+    used = run.rows(measured_sample(data), data) if rows is None else rows
+    return {"frozen": frozen, "revise": condition_revision(system, run.settings, structure, data, used)}
+
+
 def chosen_settings(
     run: Run,
     structure: Structure,
@@ -128,7 +141,9 @@ def chosen_settings(
         own = np.random.RandomState((seed + number) % 2**32)
         system = first_system(run, replace(structure, n_rules=n_rules), data, part, own)
         generator = torch.Generator().manual_seed(int(own.randint(2**31 - 1)))
-        result = train(system, part, config, generator=generator, watch=lambda epoch: note(epoch, system), warns=False)
+        parts = kept_parts(run, replace(structure, n_rules=n_rules), data, system, part)
+        parts |= {"generator": generator, "watch": lambda epoch: note(epoch, system), "warns": False}
+        result = train(system, part, config, **parts)
         if result.stopped_by == "interrupt":
             raise KeyboardInterrupt  # nothing is trained yet that could be kept
 
@@ -155,8 +170,11 @@ def member_trainer(
     def trained(number: int, rows: Rows, watch: Callable[[int], None] | None) -> Member:
         own = np.random.RandomState(seeds[number])
         before = None if earlier is None else earlier.alone(number)
-        system = first_system(replace(run, earlier=before), structure, data, rows, own)
+        own_run = replace(run, earlier=before)
+        system = first_system(own_run, structure, data, rows, own)
         sets = sets_of(system, data.x_scaling)
+        parts = kept_parts(own_run, structure, data, system, rows)
+        started = copy.deepcopy(system) if parts["frozen"] and before is None else None
         result = train(
             system,
             rows,
@@ -166,7 +184,8 @@ def member_trainer(
             keeps_best=run.settings.patience is not None,
             progress=bar if number == 0 else None,
             watch=watch,
+            **parts,
         )
-        return Member(system, rows, result, sets)
+        return Member(system, rows, result, sets, started)
 
     return trained

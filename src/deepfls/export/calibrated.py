@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from deepfls.estimators.calibration import Calibration
-from deepfls.export.targets import refuse_form
+from deepfls.export.targets import refuse_form, with_finite_widths
 from deepfls.inspection.plain import Array, PlainSystem
 from deepfls.nn.general import GT2FLS
 
@@ -54,7 +54,7 @@ class CalibratedInterval:
             refuse_form("A C header", "its intervals are planes", _REMEDY.format("kind='it2'") + " of the widest plane")
         refitted = getattr(estimator, "interval_model_", None) is not None
         source = estimator.interval_model_ if refitted else estimator
-        system = PlainSystem.of(source)
+        system = with_finite_widths(PlainSystem.of(source))
         n_outputs = system.n_outputs
         radius = np.zeros(n_outputs)
         if calibration.method != "none":

@@ -19,7 +19,7 @@ from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
 from deepfls.estimators.fit import FitResult
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.settings import structure_of
+from deepfls.estimators.structure import structure_of
 from deepfls.inspection.plain import Array
 from deepfls.inspection.words import plural
 
@@ -307,6 +307,10 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
         fixed |= {"kind": "it2", "uncertainty": "h", "type_reduction": "km"}
     made = FLSRegressor(**{**settings, **fixed})
     limits, targets = (np.array([v.limits for v in part]).T for part in (parsed.inputs, parsed.outputs))
+    # The range of an input is widened to hold the centers of its sets.
+    limits = np.stack(
+        [np.minimum(limits[0], parsed.centers.min(axis=0)), np.maximum(limits[1], parsed.centers.max(axis=0))]
+    )
     # A uniform variable has a standard deviation of its range / √12.
     x_scaling, y_scaling = (
         Scaling(ends.mean(axis=0), np.where(ends[1] > ends[0], ends[1] - ends[0], 1.0) / math.sqrt(12.0))
@@ -314,8 +318,11 @@ def _estimator(parsed: _Parsed, names: bool, settings: dict[str, Any]) -> FLSReg
     )
     structure = structure_of(made, n_features, len(parsed.outputs))
     system: Any = structure.new_system().double()
-    system.centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
+    centers = (parsed.centers - x_scaling.shift) / x_scaling.scale
     sigmas = parsed.sigmas / x_scaling.scale
+    if structure.centers_within == "data":
+        system.antecedents.set_range(centers.min(axis=0), centers.max(axis=0), sigmas.min(axis=0), sigmas.max(axis=0))
+    system.centers = centers
     if parsed.heights is None:
         system.sigmas = sigmas
     else:

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
 import numpy as np
 
 from deepfls._checks.samples import check_finite_table
 from deepfls.inspection.plain import Array, PlainSystem
+
+
+def with_finite_widths(plain: PlainSystem) -> PlainSystem:
+    """The same system with a number for every width: a condition that was left out becomes a very wide set.
+
+    Its grade is 1 within 1e-8 over the range of the input.
+    """
+    if np.isfinite(plain.upper_sigmas).all():
+        return plain
+    wide = np.array([1e4 * (high - low) for low, high in map(plain.input_span, range(plain.n_features))])
+    lower, upper = (np.where(np.isfinite(sigmas), sigmas, wide) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
+    return replace(plain, lower_sigmas=lower, upper_sigmas=upper)
 
 
 def rows_for(plain: PlainSystem, rows: Any, n_drawn: int) -> Array:

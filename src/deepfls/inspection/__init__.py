@@ -4,8 +4,9 @@ Everything is computed from :mod:`deepfls.inspection.plain`, the system as NumPy
 May import every folder up to ``estimators``. matplotlib is imported inside functions, without pyplot.
 """
 
+from deepfls.inspection.complexity import Complexity, complexity
 from deepfls.inspection.display import COLORS, new_figure
-from deepfls.inspection.explanation import EXACT_INPUTS, Explanation, explain, input_pushes
+from deepfls.inspection.explanation import Explanation, explain
 from deepfls.inspection.plain import rule_weights
 from deepfls.inspection.prediction_plots import (
     BandDisplay,
@@ -13,8 +14,10 @@ from deepfls.inspection.prediction_plots import (
     IntervalDisplay,
     LearningCurveDisplay,
     PredictionDisplay,
+    PushesDisplay,
     WidthErrorDisplay,
 )
+from deepfls.inspection.pushes import EXACT_INPUTS, input_pushes
 from deepfls.inspection.report_page import report_html, write_report
 from deepfls.inspection.rules import Rules, rules_of
 from deepfls.inspection.simplification import Simplification, simplify
@@ -30,6 +33,7 @@ __all__ = [
     "COLORS",
     "EXACT_INPUTS",
     "BandDisplay",
+    "Complexity",
     "CoverageDisplay",
     "DataExplanation",
     "Explanation",
@@ -38,11 +42,13 @@ __all__ = [
     "LearningCurveDisplay",
     "MembershipsDisplay",
     "PredictionDisplay",
+    "PushesDisplay",
     "ResponseCurveDisplay",
     "ResponseSurfaceDisplay",
     "Rules",
     "Simplification",
     "WidthErrorDisplay",
+    "complexity",
     "explain",
     "explain_data",
     "input_pushes",

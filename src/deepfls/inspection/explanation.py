@@ -1,30 +1,23 @@
-"""The explanation of one prediction: the contributions of all rules and the pushes of all inputs, with exact sums.
+"""The explanation of predictions, top-down: what is predicted, the pushes of the inputs, the contributions of the rules.
 
-The push of an input is its Shapley value against a reference row. Move the inputs one after another from their reference
-value to their actual one; the step of input m is the change of the output when m moves. The push of m is the mean of its
-step over the orders in which the inputs can move. In any one order the steps add up to y(x) - y(reference) exactly, so
-their means do too, for any number of orders. With few inputs all orders are averaged, by way of all subsets; with many
-inputs, random orders and their reverses, whose means are estimates.
+Pushes (:mod:`deepfls.inspection.pushes`) and contributions are both sums that give the prediction exactly.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection.arguments import one_row
-from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, softmax
+from deepfls.estimators.intervals import predicted_interval, predicted_set
+from deepfls.inspection.arguments import one_row, rows_of
+from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, rule_weights, softmax
+from deepfls.inspection.pushes import input_pushes, pushes_of_rows
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
 
-# Up to so many inputs all 2^inputs subsets are evaluated.
-EXACT_INPUTS = 10
-# Largest number of rows evaluated for random orders; at least one order and its reverse are evaluated.
-_ROWS = 20_000
 # Rules and inputs that a notebook shows.
 _SHOWN = 10
 
@@ -60,6 +53,12 @@ class Explanation:
         The push of every input, each (features, outputs); with ``base`` they add up to ``output``.
     exact_pushes : bool
         True if all orders of the inputs were averaged, False if random ones were; the sums are exact in both cases.
+    coverage : float or None
+        Of the calibrated interval or set of classes; None for a model without one.
+    interval : ndarray, shape (2, outputs), or None
+        Ends of the calibrated interval of a regressor.
+    class_set : ndarray of bool, shape (classes,), or None
+        Classes in the calibrated set of a classifier.
     """
 
     feature_names: tuple[str, ...]
@@ -78,6 +77,9 @@ class Explanation:
     base: PlainOutput
     pushes: PlainOutput
     exact_pushes: bool
+    coverage: float | None = None
+    interval: Array | None = None
+    class_set: Array | None = None
 
     @property
     def y(self) -> Array:
@@ -89,14 +91,44 @@ class Explanation:
         """Probabilities of the classes, (classes,); None for a regressor."""
         return None if self.classes is None else softmax(self.y)
 
+    def headline(self, digits: int = 4) -> str:
+        """The prediction in one sentence: the class with its probability, or the numbers with their calibrated interval."""
+        if self.probabilities is not None and self.classes is not None:
+            best = int(self.probabilities.argmax())
+            text = (
+                f"{shortened(self.output_names[best])}, with a probability of {share_text(float(self.probabilities[best]))}"
+            )
+            if self.class_set is not None and self.coverage is not None:
+                names = " or ".join(shortened(self.output_names[k]) for k in np.flatnonzero(self.class_set))
+                text += f"; {names} in {self.coverage:.0%} of such rows" if self.class_set.sum() > 1 else ""
+                text += (
+                    f"; the calibrated {self.coverage:.0%} set holds this class alone" if self.class_set.sum() == 1 else ""
+                )
+            return f"{text}."
+        parts = [
+            f"{shortened(name)} is predicted as {number_text(self.y[k], digits)}"
+            for k, name in enumerate(self.output_names)
+        ]
+        if self.interval is not None and self.coverage is not None:
+            lower, upper = self.interval
+            ends = (f"{number_text(lower[k], digits)} to {number_text(upper[k], digits)}" for k in range(len(parts)))
+            parts = [f"{part}, {self.coverage:.0%} interval {pair}" for part, pair in zip(parts, ends, strict=True)]
+            return "; ".join(parts) + "."
+        return "; ".join(parts) + ". The model has no calibrated interval: coverage=0.9 in the fit gives one."
+
     def to_text(self, *, digits: int = 4, top: int = 10) -> str:
-        """The sums as text: the ``top`` rules by weight and inputs by the size of their push, the others together."""
-        parts = []
-        for k in range(len(self.output_names)):
-            parts.append(_output_line(self, k, digits))
-            parts.append(_rules_table(self, k, digits, top).text())
-            parts.append(_inputs_table(self, k, digits, top).text())
-        return "\n\n".join([*parts, _orders_note(self)]) + "\n"
+        """Headline, pushes and rules as text: the ``top`` inputs and rules, the others together."""
+        parts = [self.headline(digits)]
+        for k in self._shown_outputs():
+            parts.append(f"{_inputs_heading(self, k)}\n{_inputs_table(self, k, digits, top).text()}")
+            parts.append(f"{_rules_heading(self, k)}\n{_rules_table(self, k, digits, top).text()}")
+        return "\n\n".join([*parts, *_notes(self, digits)]) + "\n"
+
+    def _shown_outputs(self) -> list[int]:
+        """All targets; the classes in descending order of their probability."""
+        if self.probabilities is None:
+            return list(range(len(self.output_names)))
+        return np.argsort(-self.probabilities, kind="stable").tolist()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: one entry per output, with its rules and inputs."""
@@ -104,11 +136,15 @@ class Explanation:
             "x": _named_values(self.feature_names, self.x),
             "reference": _named_values(self.feature_names, self.reference),
             "exact_pushes": self.exact_pushes,
+            "headline": self.headline(),
+            "coverage": self.coverage,
             "outputs": [
                 {
                     "name": name,
                     **_ends_at(self.output, k),
                     "probability": None if self.probabilities is None else float(self.probabilities[k]),
+                    "interval": None if self.interval is None else self.interval[:, k].tolist(),
+                    "in_set": None if self.class_set is None else bool(self.class_set[k]),
                     "rules": [
                         {
                             "rule": p + 1,
@@ -136,11 +172,11 @@ class Explanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        parts = [
-            (_output_line(self, k, 4), [_rules_table(self, k, 4, _SHOWN), _inputs_table(self, k, 4, _SHOWN)])
-            for k in range(len(self.output_names))
-        ]
-        return rendered("tables.html", parts=parts, note=_orders_note(self))
+        parts: list[tuple[str, list[TextTable]]] = [(self.headline(), [])]
+        for k in self._shown_outputs():
+            parts.append((_inputs_heading(self, k), [_inputs_table(self, k, 4, _SHOWN)]))
+            parts.append((_rules_heading(self, k), [_rules_table(self, k, 4, _SHOWN)]))
+        return rendered("tables.html", parts=parts, note=" ".join(_notes(self, 4)))
 
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
@@ -149,7 +185,8 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
     row = one_row(estimator, "x", x)
     start = reference_row(estimator, systems[0]) if reference is None else one_row(estimator, "reference", reference)
     parts = [_system_explanation(s, row, start) for s in systems]
-    return parts[0] if len(parts) == 1 else _mean_explanation(parts)
+    mean = parts[0] if len(parts) == 1 else _mean_explanation(parts)
+    return replace(mean, **_calibrated(estimator, row))
 
 
 def _mean_explanation(parts: Sequence[Explanation]) -> Explanation:
@@ -207,6 +244,53 @@ def _system_explanation(s: PlainSystem, row: Array, start: Array) -> Explanation
     )
 
 
+def _calibrated(estimator: FLSEstimator, row: Array) -> dict[str, Any]:
+    """Coverage and the calibrated interval or set of classes of a row; nothing for a model without one."""
+    calibration = getattr(estimator, "calibration_", None)
+    if calibration is None or calibration.method == "none":
+        return {}
+    arguments = (estimator._model, calibration, row[np.newaxis], None, estimator._interval_system)
+    if estimator._classifies:
+        return {"coverage": calibration.coverage, "class_set": predicted_set(*arguments)[0]}
+    return {"coverage": calibration.coverage, "interval": np.stack([end[0] for end in predicted_interval(*arguments)])}
+
+
+def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
+    """The pushes of every input in every row as columns; :meth:`FLSEstimator.explain` names them."""
+    systems = PlainSystem.all_of(estimator)
+    s = systems[0]
+    x = rows_of(estimator, X)
+    start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
+    pushes = np.mean([pushes_of_rows(system, x, start) for system in systems], axis=0)
+    # The rules of several systems stand one after another.
+    weights = np.concatenate([rule_weights(system, x).crisp.mean(axis=2) for system in systems], axis=1)
+    strongest = weights.argmax(axis=1) + 1
+    familiarity = estimator.familiarity(X)
+    n_rows, n_features, n_outputs = pushes.shape
+    names = np.array(s.feature_names, dtype=object)
+    columns: dict[str, Any] = {"row": np.repeat(np.arange(n_rows), n_features * n_outputs)}
+    if n_outputs > 1:
+        columns["output"] = np.tile(np.repeat(np.array(s.output_names, dtype=object), n_features), n_rows)
+    return columns | {
+        "input": np.tile(names, n_rows * n_outputs),
+        "value": np.repeat(x[:, np.newaxis], n_outputs, axis=1).ravel(),
+        "push": pushes.transpose(0, 2, 1).ravel(),
+        "strongest_rule": np.repeat(strongest, n_features * n_outputs),
+        "familiarity": np.repeat(familiarity, n_features * n_outputs),
+    }
+
+
+def frame_of(columns: dict[str, Any]) -> Any:
+    """A pandas frame of columns, or a pyarrow table where pandas is not installed."""
+    try:
+        import pandas as pd
+    except ImportError:
+        import pyarrow as pa
+
+        return pa.table({name: pa.array(values) for name, values in columns.items()})
+    return pd.DataFrame(columns)
+
+
 def reference_row(estimator: FLSEstimator, plain: PlainSystem) -> Array:
     """The mean of the training data if the scaling has it, else the middle of its range, else the mean of the centers."""
     if estimator.scaling == "standard":
@@ -216,15 +300,16 @@ def reference_row(estimator: FLSEstimator, plain: PlainSystem) -> Array:
     return np.asarray(plain.centers.mean(axis=0))
 
 
-def _output_line(e: Explanation, k: int, digits: int) -> str:
-    """The prediction of output k in a line."""
-    left, right, y = (number_text(end[k], digits) for end in e.output)
-    text = f"{'' if e.classes is None else 'score of '}{shortened(e.output_names[k])} = {y}"
-    if e.output.y_left[k] < e.output.y_right[k]:
-        text += f", type-reduced set {left} to {right}"
-    if e.probabilities is not None:
-        text += f", probability {e.probabilities[k]:.4f}"
-    return text
+def _output_label(e: Explanation, k: int) -> str:
+    return f"{'' if e.classes is None else 'the score of '}{shortened(e.output_names[k])}"
+
+
+def _inputs_heading(e: Explanation, k: int) -> str:
+    return f"What pushes {_output_label(e, k)} away from its value at the reference"
+
+
+def _rules_heading(e: Explanation, k: int) -> str:
+    return f"The rules whose average is {_output_label(e, k)}"
 
 
 def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
@@ -232,9 +317,10 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     interval = bool((e.lower != e.upper).any()) or bool((e.weights.y_left != e.weights.y_right).any())
     order = np.argsort(-e.weights.y[:, k], kind="stable")
     firing = [e.lower, e.upper] if interval else [e.upper]
-    contributions, sums = ([*e.contributions], [*e.output]) if interval else ([e.contributions.y], [e.output.y])
+    ends = ("y", "y_left", "y_right") if interval else ("y",)
+    contributions, sums = ([getattr(group, end) for end in ends] for group in (e.contributions, e.output))
     head = ["rule", *(["lower", "upper"] if interval else ["firing"]), "says", "weight"]
-    head += ["adds to y_left", "to y_right", "to y"] if interval else ["adds"]
+    head += ["weight times it", "at y_left", "at y_right"] if interval else ["weight times it"]
 
     def row(name: str, chosen: Array, consequent: str) -> list[str]:
         strengths = [f"{f[chosen].max():.3g}" for f in firing]
@@ -261,12 +347,23 @@ def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     if len(rest):
         rows.append([f"{len(rest)} others", "", "", signed_text(pushes[rest].sum(), digits)])
     rows.append(["sum", "", "", number_text(e.output.y[k], digits)])
-    return TextTable(["input", "value", "reference", "pushes y by"], rows)
+    return TextTable(["input", "value", "reference", "pushes by"], rows)
 
 
-def _orders_note(e: Explanation) -> str:
+def _notes(e: Explanation, digits: int) -> list[str]:
+    """How the pushes were computed and, for an interval system, what its type-reduced set is."""
     orders = "all orders of the inputs" if e.exact_pushes else "random orders of the inputs and their reverses"
-    return f"Pushes: steps from the reference to the row, averaged over {orders}."
+    notes = [f"Pushes: steps from the reference to the row, averaged over {orders}."]
+    if bool((e.output.y_left < e.output.y_right).any()):
+        sets = "; ".join(
+            f"{_output_label(e, k)} {number_text(e.output.y_left[k], digits)} to {number_text(e.output.y_right[k], digits)}"
+            for k in range(len(e.output_names))
+        )
+        notes.append(
+            f"Type-reduced set: {sets}. It is what the uncertainty of the sets allows the output to be, not an interval "
+            "for the true value."
+        )
+    return notes
 
 
 def _ends_at(group: PlainOutput, *index: int) -> dict[str, float]:
@@ -276,88 +373,3 @@ def _ends_at(group: PlainOutput, *index: int) -> dict[str, float]:
 def _named_values(names: Sequence[str], values: Array) -> list[dict[str, Any]]:
     """A list rather than an object, because names may be equal."""
     return [{"name": name, "value": float(value)} for name, value in zip(names, values, strict=True)]
-
-
-class Pushes(NamedTuple):
-    """Outputs at the reference, and the push of every input on the way to x.
-
-    ``base`` holds three arrays (outputs,) and ``pushes`` three arrays (features, outputs), each for y_left, y_right and y.
-    ``exact`` is True if all orders were averaged.
-    """
-
-    base: PlainOutput
-    pushes: PlainOutput
-    exact: bool
-
-
-def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: int = 0) -> Pushes:
-    """Pushes for a row x (features,) from a reference row (features,), both in the units of the data."""
-    # The push of an input that is at its reference is 0 in every order.
-    moved = np.flatnonzero(x != reference)
-    base = plain.output(reference[np.newaxis])
-    exact = len(moved) <= EXACT_INPUTS
-    found = _by_subsets(plain, x, reference, moved) if exact else _by_orders(plain, x, reference, moved, random_state)
-    pushes = []
-    for values in found:
-        column = np.zeros((plain.n_features, plain.n_outputs))
-        column[moved] = values
-        pushes.append(column)
-    return Pushes(PlainOutput(*(end[0] for end in base)), PlainOutput(*pushes), exact)
-
-
-def _by_subsets(plain: PlainSystem, x: Array, reference: Array, moved: Array) -> list[Array]:
-    count = len(moved)
-    subsets = (np.arange(2**count)[:, np.newaxis] >> np.arange(count)) & 1
-    rows = np.repeat(reference[np.newaxis], len(subsets), axis=0)
-    rows[:, moved] = np.where(subsets, x[moved], reference[moved])
-    sizes = subsets.sum(axis=1)
-    # Share of the orders in which exactly a given subset of the other inputs moves before an input.
-    shares = np.array([1.0 / (count * math.comb(count - 1, size)) for size in range(count)] or [0.0])
-    found = []
-    for values in plain.output(rows):
-        pushes = []
-        for m in range(count):
-            before = np.flatnonzero(subsets[:, m] == 0)
-            steps = values[before | (1 << m)] - values[before]
-            pushes.append(shares[sizes[before]] @ steps)
-        found.append(np.array(pushes).reshape(count, plain.n_outputs))
-    return found
-
-
-def _by_orders(plain: PlainSystem, x: Array, reference: Array, moved: Array, random_state: int) -> list[Array]:
-    random = np.random.default_rng(random_state)
-    n_pairs = max(1, _ROWS // (2 * len(moved)))
-    first, last = (_joined_values(plain, row) for row in (reference, x))
-    steps = _input_terms(plain, x, moved) - _input_terms(plain, reference, moved)
-    totals = [np.zeros((len(moved), plain.n_outputs)) for _ in PlainOutput._fields]
-    for _ in range(n_pairs):
-        order = random.permutation(len(moved))
-        for sequence in (order, order[::-1]):
-            # In row k the first k inputs of the sequence have moved. A cumulative sum adds one term per row, not k.
-            rows = np.concatenate([first, first + np.cumsum(steps[sequence], axis=0)])
-            rows[-1] = last[0]  # without the rounding of the sum
-            for total, values in zip(totals, _reduced(plain, rows), strict=True):
-                total[sequence] += np.diff(values, axis=0)
-    return [total / (2 * n_pairs) for total in totals]
-
-
-def _joined_values(plain: PlainSystem, row: Array) -> Array:
-    """Lower log-firing, upper log-firing and consequents of a row, side by side, (1, rules * (2 + outputs))."""
-    return np.concatenate([values.reshape(1, -1) for values in plain.rule_values(row[np.newaxis])], axis=1)
-
-
-def _input_terms(plain: PlainSystem, row: Array, inputs: Array) -> Array:
-    """The terms of the given inputs in :func:`_joined_values`, (inputs, rules * (2 + outputs))."""
-    s, values = plain, row[inputs]
-    lower, upper = (
-        -0.5 * s.grade_power * np.square((values - s.centers[:, inputs]) / sigmas[:, inputs]).T
-        for sigmas in (s.lower_sigmas, s.upper_sigmas)
-    )
-    consequents = (s.slopes[:, :, inputs] * values).transpose(2, 0, 1).reshape(len(inputs), -1)
-    return np.concatenate([lower, upper, consequents], axis=1)
-
-
-def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:
-    n = plain.n_rules
-    lower, upper, consequents = rows[:, :n], rows[:, n : 2 * n], rows[:, 2 * n :].reshape(len(rows), n, -1)
-    return plain.reduced(np.minimum(lower, upper), upper, consequents)

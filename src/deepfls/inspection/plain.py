@@ -20,6 +20,7 @@ The numerical constants are those of :mod:`deepfls.functional.constants`; the re
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -33,6 +34,7 @@ from deepfls.estimators.base import FLSEstimator
 from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, SMALLEST_ALPHA, TOLERANCE
 from deepfls.functional.karnik_mendel import karnik_mendel
 from deepfls.functional.planes import check_alphas, plane_width
+from deepfls.inspection.plain_sets import chosen_terms, within_range
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 
@@ -100,6 +102,8 @@ class PlainSystem:
     columns: Columns | None = None  # what the inputs come from; numbers where it is None
     missing: bool = False  # whether the system was trained with unknown inputs
     bounds: Array | None = None  # (2, features): inputs beyond are clipped; None where none is
+    terms: Array | None = None  # (rules, features): the term of every rule where they share them, -1 for none
+    words: tuple[tuple[str, ...], ...] = ()  # of the terms of every input
 
     @property
     def n_rules(self) -> int:
@@ -117,6 +121,18 @@ class PlainSystem:
     def grade_power(self) -> float:
         """Power of each grade in the firing: 1 for the product, 1 / features for the geometric mean ("htsk")."""
         return 1.0 if self.tnorm == "product" else 1.0 / self.n_features
+
+    @property
+    def half_widths(self) -> tuple[Array, Array]:
+        """Distances from the center, of lower and upper sets, each (rules, features), at which grades fall to a half.
+        As they act in the firing: under "htsk" √features times those of the sets alone. Infinite for a set left out."""
+        factor = math.sqrt(2.0 * math.log(2.0) / self.grade_power)
+        return self.lower_sigmas * factor, self.upper_sigmas * factor
+
+    @property
+    def acting_heights(self) -> Array:
+        """Heights of the lower sets as they act in the firing, (rules, features)."""
+        return np.asarray(np.exp(self.grade_power * self.log_heights))
 
     @classmethod
     def of(cls, estimator: FLSEstimator, *, scaled: bool = False, number: int | None = None) -> PlainSystem:
@@ -149,6 +165,8 @@ class PlainSystem:
             return value.detach().cpu().double().numpy().copy()
 
         slopes = array(system.slopes) / x_scale
+        centers = array(system.centers) * x_scale + x_shift
+        centers = within_range(estimator, centers, x_shift, x_scale, scaled=scaled)
         if isinstance(system, IT2FLS):
             own: dict[str, Any] = {
                 "kind": "it2" if alphas is None else "gt2",
@@ -163,6 +181,7 @@ class PlainSystem:
             sigmas = array(system.sigmas) * x_scale
             own = {"kind": "t1", "uncertainty": "", "type_reduction": "", "mix": None}
             own |= {"lower_sigmas": sigmas, "upper_sigmas": sigmas, "log_heights": np.zeros_like(sigmas)}
+        own |= chosen_terms(estimator, system, own)
         return cls(
             tnorm=system.tnorm,
             order=system.consequents.order,
@@ -172,7 +191,7 @@ class PlainSystem:
             bounds=None if estimator.x_scaling_.low is None or scaled else _bounds_of(estimator.x_scaling_),
             output_names=tuple(estimator.target_names_) if outputs is None else tuple(map(str, outputs)),
             classes=classes,
-            centers=array(system.centers) * x_scale + x_shift,
+            centers=centers,
             intercepts=y_shift + y_scale * (array(system.intercepts) - slopes @ x_shift),
             slopes=slopes * y_scale[:, np.newaxis],
             input_range=getattr(estimator, "input_range_", None),
@@ -314,7 +333,7 @@ class PlainSystem:
         if self.input_range is not None:
             low, high = self.input_range[:, feature].tolist()
         else:
-            centers, widths = self.centers[:, feature], self.upper_sigmas[:, feature]
+            centers, widths = self.centers[:, feature], np.nan_to_num(self.upper_sigmas[:, feature], posinf=1.0)
             low, high = float((centers - widths).min()), float((centers + widths).max())
         if high > low:
             return low, high

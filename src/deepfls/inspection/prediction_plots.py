@@ -1,4 +1,4 @@
-"""Displays of training, predictions and prediction intervals."""
+"""Displays of training, predictions, their pushes and prediction intervals."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.regressor import FLSRegressor
-from deepfls.inspection.arguments import rows_of
+from deepfls.inspection.arguments import index_of, rows_of
 from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
+from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.pushes import pushes_of_rows
 from deepfls.metrics import picp
 
 if TYPE_CHECKING:
@@ -65,6 +67,17 @@ class PredictionDisplay(Display):
 
     y_true: Array
     y_pred: Array
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FLSRegressor, X: Any, y: Any, *, output: int = 0, ax: Axes | None = None
+    ) -> PredictionDisplay:
+        """Predictions of one output for rows X against their true values y."""
+        check_is_fitted(estimator, "system_")
+        predicted = np.asarray(estimator.predict(X), dtype=np.float64)
+        predicted = predicted.reshape(len(predicted), -1)
+        truth = np.asarray(y, dtype=np.float64).reshape(len(predicted), -1)
+        return cls(truth[:, output], predicted[:, output]).plot(ax, name=estimator.target_names_[output])
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> PredictionDisplay:
         ax = new_axes(ax)
@@ -216,3 +229,64 @@ class WidthErrorDisplay(Display):
         ax.set(xlabel=f"width of the interval of {label(name)}", ylabel="absolute error")
         ax.legend(frameon=False, fontsize="small")
         return self._finish(ax)
+
+
+@dataclass
+class PushesDisplay(Display):
+    """The pushes of the inputs on the predictions of many rows: a dot for each row, the most important input at the top.
+
+    Dots are coloured by the value of their input, from its least (blue) to its largest (orange).
+
+    Parameters
+    ----------
+    names : list of str
+        The inputs.
+    pushes, values : ndarray, shape (rows, features)
+    output : str
+    """
+
+    names: Sequence[str]
+    pushes: Array
+    values: Array
+    output: str = "y"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FLSEstimator, X: Any, *, output: int | str = 0, top: int = 10, ax: Axes | None = None
+    ) -> PushesDisplay:
+        """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
+        s = PlainSystem.of(estimator)
+        x = rows_of(estimator, X)
+        x = x[:: max(1, -(-len(x) // _BAND_ROWS))]
+        k = index_of(output, s.output_names, "output")
+        pushes = pushes_of_rows(s, x, reference_row(estimator, s))[:, :, k]
+        name = s.output_names[k] if s.classes is None else f"score of {s.output_names[k]}"
+        return cls(list(s.feature_names), pushes, x, name).plot(ax, top=top)
+
+    def plot(self, ax: Axes | None = None, *, top: int = 10) -> PushesDisplay:
+        order = np.argsort(-np.abs(self.pushes).mean(axis=0), kind="stable")[:top]
+        ax = new_axes(ax, 6.0, 1.2 + 0.35 * len(order))
+        ax.axvline(0.0, color=GREY, linewidth=1, linestyle=":")
+        for place, m in enumerate(order):
+            pushes, values = self.pushes[:, m], self.values[:, m]
+            span = np.ptp(values)
+            shade = (values - values.min()) / span if span > 0 else np.full(len(values), 0.5)
+            dots = ax.scatter(pushes, place + _spread(pushes), c=shade, cmap="coolwarm", vmin=0, vmax=1, s=7, linewidths=0)
+        ax.set_yticks(range(len(order)), [label(self.names[m], 24) for m in order])
+        ax.invert_yaxis()
+        shown = "" if len(order) == len(self.names) else f", {len(order)} of {len(self.names):,} inputs shown"
+        ax.set(xlabel=f"push on {label(self.output)}", ylabel=f"input{shown}")
+        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], label="value of the input", aspect=30)
+        bar.ax.set_yticklabels(["least", "largest"])
+        return self._finish(ax)
+
+
+def _spread(values: Array) -> Array:
+    """Offsets within ±0.35 that keep dots of nearly equal values apart: those of a bin in turn above and below."""
+    bins = np.floor(60 * (values - values.min()) / (np.ptp(values) or 1.0))
+    offsets = np.zeros(len(values))
+    for number in np.unique(bins):
+        chosen = np.flatnonzero(bins == number)
+        steps = (np.arange(len(chosen)) + 1) // 2 * np.where(np.arange(len(chosen)) % 2, 1, -1)
+        offsets[chosen] = steps
+    return 0.35 * offsets / max(float(np.abs(offsets).max()), 4.0)

@@ -20,11 +20,14 @@ import numpy as np
 from deepfls import __version__, metrics
 from deepfls._files import write_whole
 from deepfls.estimators.base import FLSEstimator
+from deepfls.estimators.intervals import predicted_interval, predicted_set
+from deepfls.estimators.vocabulary import LABELS
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
-from deepfls.inspection.words import KIND_NAMES, LABELS, finite_or_none, plural, rendered, system_line
+from deepfls.inspection.system_plots import most_important
+from deepfls.inspection.words import KIND_NAMES, finite_or_none, plural, rendered, system_line, vocabulary
 
 # Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
@@ -37,6 +40,8 @@ _METHODS = {
     "bmm": "Begian-Melek-Mendel",
     "sm": "simplified mean",
 }
+# Width of a set that was left out, as a number that JSON has.
+_NO_WIDTH = 1e150
 _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
 
@@ -93,16 +98,12 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     low, high = _output_spans(estimator, s)
     start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference_row(estimator, s).tolist())]
     constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
-    interval = s.kind != "t1"
+    importances = getattr(estimator, "feature_importances_", None)
+    calibration = getattr(estimator, "calibration_", None)
     return {
+        **_system_values(s),
         "constants": {"log_floor": LOG_FLOOR, "tolerance": TOLERANCE, "max_sweeps": max_sweeps(s.n_rules)},
         "labels": list(LABELS),
-        "kind": s.kind,
-        "tnorm": s.tnorm,
-        "uncertainty": s.uncertainty,
-        "type_reduction": s.type_reduction,
-        "mix": None if s.mix is None else s.mix.tolist(),
-        "alphas": None if s.alphas is None else s.alphas.tolist(),
         "classifies": s.classes is not None,
         "inputs": {
             "names": list(s.feature_names),
@@ -110,18 +111,63 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
             "high": spans[1].tolist(),
             "start": start,
             "constant": constant.tolist(),
+            "ranked": None if importances is None else most_important(estimator, s.n_features),
         },
         "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
-        "centers": s.centers.tolist(),
-        "lower_sigmas": s.lower_sigmas.tolist() if interval else None,
-        "upper_sigmas": s.upper_sigmas.tolist(),
-        "log_heights": s.log_heights.tolist() if "h" in s.uncertainty else None,
-        "intercepts": s.intercepts.tolist(),
-        "slopes": s.slopes.tolist() if s.order == 1 else None,
+        "active": np.isfinite(s.upper_sigmas).tolist(),
+        "terms": None if s.terms is None else s.terms.tolist(),
+        "words": [list(words) for words in s.words],
+        "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
+        "coverage": None if calibration is None or calibration.method == "none" else calibration.coverage,
+        "interval": _interval(estimator),
         "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
         "settings": _settings(estimator, s),
         "history": _history(estimator),
-        "data": None if x is None else _data(s, x, y),
+        "data": None if x is None else _data(estimator, s, x, y),
+    }
+
+
+def _system_values(s: PlainSystem) -> dict[str, Any]:
+    """Options and parameters of a system; the sets of conditions that were left out are so wide that their grade is 1."""
+
+    def widths(sigmas: Array) -> list[list[float]]:
+        return np.where(np.isfinite(sigmas), sigmas, _NO_WIDTH).tolist()
+
+    return {
+        "kind": s.kind,
+        "tnorm": s.tnorm,
+        "uncertainty": s.uncertainty,
+        "type_reduction": s.type_reduction,
+        "mix": None if s.mix is None else s.mix.tolist(),
+        "alphas": None if s.alphas is None else s.alphas.tolist(),
+        "centers": s.centers.tolist(),
+        "lower_sigmas": None if s.kind == "t1" else widths(s.lower_sigmas),
+        "upper_sigmas": widths(s.upper_sigmas),
+        "log_heights": s.log_heights.tolist() if "h" in s.uncertainty else None,
+        "intercepts": s.intercepts.tolist(),
+        "slopes": s.slopes.tolist() if s.order == 1 else None,
+    }
+
+
+def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
+    """What the page needs to compute calibrated intervals at any point; None where it has none, or only those of its rows.
+
+    The ends are y - gain (y - y_left) - reach and y + gain (y_right - y) + reach, of the system that was calibrated.
+    """
+    calibration = getattr(estimator, "calibration_", None)
+    if calibration is None or calibration.method != "cqr" or calibration.group_columns:
+        return None
+    part = getattr(estimator, "interval_model_", None)
+    s = PlainSystem.of(estimator if part is None else part)
+    radius = calibration.quantile(calibration.coverage, np.zeros((1, s.n_features)))[0]
+    gain, reach = np.ones(s.n_outputs), radius
+    if calibration.normalized:
+        assert calibration.floor is not None
+        gain, reach = radius, radius * calibration.floor
+    return {
+        "gain": np.broadcast_to(gain, (s.n_outputs,)).tolist(),
+        "reach": np.broadcast_to(reach, (s.n_outputs,)).tolist(),
+        "system": None if part is None else _system_values(s),
     }
 
 
@@ -181,20 +227,23 @@ def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:
     return [{name: finite_or_none(row[name]) for name in names if name in row} for row in thinned]
 
 
-def _data(s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
+def _data(estimator: FLSEstimator, s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
     """Summary and sample of the rows; error measures if the true values are given."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
-    chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
+    # Rows with unknown inputs are measured, but not among those that the page can show.
+    complete = np.flatnonzero(~np.isnan(x).any(axis=1))
+    chosen = np.sort(complete[np.random.default_rng(0).permutation(len(complete))[:count]])
     truth = None if y is None else true_values(s, x, y).reshape(len(x), -1)
     return {
         "rows": len(x),
         "summary": {
-            "least": x.min(axis=0).tolist(),
-            "largest": x.max(axis=0).tolist(),
-            "mean": x.mean(axis=0).tolist(),
-            "spread": x.std(axis=0).tolist(),
+            "least": _finite(np.nanmin(x, axis=0)),
+            "largest": _finite(np.nanmax(x, axis=0)),
+            "mean": _finite(np.nanmean(x, axis=0)),
+            "spread": _finite(np.nanstd(x, axis=0)),
         },
-        "metrics": [] if truth is None else _measures(s, x, truth),
+        "metrics": [] if truth is None else _measures(estimator, s, x, truth),
+        **_calibrated_rows(estimator, x[chosen]),
         "sample": x[chosen].tolist(),
         "places": (chosen + 1).tolist(),
         "truth": None
@@ -203,7 +252,23 @@ def _data(s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
     }
 
 
-def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
+def _finite(values: Array) -> list[Any]:
+    """Numbers for JSON: None in place of those of a column without known values."""
+    return [finite_or_none(value) for value in values.tolist()]
+
+
+def _calibrated_rows(estimator: FLSEstimator, x: Array) -> dict[str, Any]:
+    """Calibrated intervals (rows, 2, outputs) or sets of classes (rows, classes) of rows; None where there are none."""
+    calibration = getattr(estimator, "calibration_", None)
+    if calibration is None or calibration.method == "none":
+        return {"intervals": None, "sets": None}
+    arguments = (estimator._model, calibration, x, None, estimator._interval_system)
+    if estimator._classifies:
+        return {"intervals": None, "sets": predicted_set(*arguments).tolist()}
+    return {"intervals": np.stack(predicted_interval(*arguments), axis=1).tolist(), "sets": None}
+
+
+def _measures(estimator: FLSEstimator, s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
     from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 
     outputs = outputs_of(s, x)
@@ -212,7 +277,15 @@ def _measures(s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
         log_loss = metrics.log_loss(truth[:, 0], softmax(outputs), s.classes)
         return [{"name": "all classes", "values": {"accuracy": accuracy, "log loss": finite_or_none(log_loss)}}]
     measures = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error, "R²": r2_score}
-    return [
+    found: list[dict[str, Any]] = [
         {"name": name, "values": {key: finite_or_none(f(truth[:, k], outputs[:, k])) for key, f in measures.items()}}
         for k, name in enumerate(s.output_names)
     ]
+    intervals = _calibrated_rows(estimator, x)["intervals"]
+    if intervals is not None:
+        ends = np.asarray(intervals)
+        for k, row in enumerate(found):
+            within = (ends[:, 0, k] <= truth[:, k]) & (truth[:, k] <= ends[:, 1, k])
+            width = float(np.ptp(ends[:, :, k], axis=1).mean())
+            row["values"] |= {"covered": float(within.mean()), "width": width}
+    return found

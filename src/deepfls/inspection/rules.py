@@ -29,6 +29,7 @@ from deepfls.inspection.words import (
     short_clauses,
     short_consequent_texts,
     system_line,
+    vocabulary,
 )
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ class Rules:
         for rule in self.order:
             lines = []
             for name, word, numbers in short_clauses(self.plain, rule, digits):
-                between = (" is ", (word, "bold"), ", ") if word else (" is ",) if numbers else ()
+                comma = ", " if word and numbers else ""
+                between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
                 lines.append(Text.assemble(name, *between, numbers))
             outcome = Text("\n").join(Text(text) for text in short_consequent_texts(self.plain, rule, digits))
             table.add_row(str(rule + 1), self.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
@@ -177,7 +179,9 @@ class Rules:
             for rule in self.order[:_RULES_SHOWN]
         ]
         more = len(self.order) - _RULES_SHOWN
-        return rendered("rules.html", about=system_line(self.plain), effect=self.effect, rules=shown, more=more)
+        words = [(self.plain.feature_names[m], terms) for m, terms in vocabulary(self.plain, 4)]
+        context = {"about": system_line(self.plain), "effect": self.effect, "rules": shown, "more": more}
+        return rendered("rules.html", **context, vocabulary=words)
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
@@ -251,7 +255,9 @@ def _document(rules: Rules, template: str, name: Callable[[object], str], digits
                 "outputs": consequent_texts(s, rule, digits, name),
             }
         )
-    return rendered(template, about=system_line(s), reading=how_to_read(s, digits), effect=rules.effect, rules=shown)
+    words = [(name(s.feature_names[m]), terms) for m, terms in vocabulary(s, digits)]
+    context = {"about": system_line(s), "reading": how_to_read(s, digits), "effect": rules.effect, "rules": shown}
+    return rendered(template, **context, vocabulary=words)
 
 
 def content(rules: Rules) -> dict[str, Any]:
@@ -270,12 +276,14 @@ def content(rules: Rules) -> dict[str, Any]:
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),
         "dropped": None if effect is None else {name: finite_or_none(v) for name, v in vars(effect).items()},
+        "words": [list(words) for words in s.words],
         "rules": [_rule_content(rules, rule) for rule in rules.order],
     }
 
 
 def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
     s = rules.plain
+    lower, upper = s.half_widths
     return {
         "rule": rule + 1,
         "share": None if rules.shares is None else float(rules.shares[rule]),
@@ -287,6 +295,8 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
                 "lower_sigma": float(s.lower_sigmas[rule, m]),
                 "upper_sigma": float(s.upper_sigmas[rule, m]),
                 "height": math.exp(s.log_heights[rule, m]),
+                "lower_half_width": float(lower[rule, m]),
+                "upper_half_width": float(upper[rule, m]),
             }
             for m, word, *_ in input_clauses(s, rule, 1)
         ],

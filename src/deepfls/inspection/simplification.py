@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from deepfls._checks.values import check_number
 from deepfls.estimators.base import FLSEstimator
-from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.arguments import rows_of, true_values
-from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, outputs_of, shares_of, softmax
+from deepfls.inspection.complexity import Complexity, complexity_of
+from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, outputs_of, softmax
+from deepfls.inspection.rebuilding import estimator_with
 from deepfls.inspection.usage import rule_overlaps
-from deepfls.nn.general import GT2FLS
-from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.inspection.words import TextTable
 
 # Rows on which errors are measured, on which consequents are fitted, and on which candidates are compared first.
 _ROWS, _FIT_ROWS, _FIRST_ROWS = 10_000, 5_000, 500
@@ -33,7 +31,10 @@ _RIDGE = 1e-4
 
 
 class Step(NamedTuple):
-    """One step: "prune" or "merge", the numbers of its rules in the original, and the error after it."""
+    """One step: "prune", "merge" or "drop", the numbers of its rules in the original, and the error after it.
+
+    "drop" leaves out a condition: the number of the rule and the name of the input.
+    """
 
     action: str
     rules: tuple[str, ...]
@@ -54,6 +55,8 @@ class SimplifyReport:
     tolerance : float
         Largest relative increase that was allowed.
     steps : tuple of Step
+    before, after : Complexity
+        The readability cards, on the rows given.
     """
 
     n_rules_before: int
@@ -63,6 +66,8 @@ class SimplifyReport:
     error_after: float
     tolerance: float
     steps: tuple[Step, ...]
+    before: Complexity
+    after: Complexity
 
     @property
     def increase(self) -> float:
@@ -82,13 +87,18 @@ class SimplifyReport:
             f"{self.error_after:.5g} ({self.increase:+.2%}, {self.tolerance:+.2%} allowed)."
         ]
         for step in self.steps:
-            what = f"merged {' and '.join(step.rules)}" if step.action == "merge" else f"pruned {step.rules[0]}"
+            what = {"merge": "merged {} and {}", "prune": "pruned {}", "drop": "rule {} without {}"}[step.action]
+            what = what.format(*step.rules)
             lines.append(f"  {what}: {step.error:.5g}")
-        return "\n".join(lines)
+        rows = [
+            [name, old, new] for (name, old), (_, new) in zip(self.before.table.rows, self.after.table.rows, strict=True)
+        ]
+        return "\n".join([*lines, "", TextTable(["readability", "before", "after"], rows).text()])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return {**vars(self), "increase": self.increase, "steps": [step._asdict() for step in self.steps]}
+        own = {"increase": self.increase, "steps": [step._asdict() for step in self.steps]}
+        return {**vars(self), **own, "before": self.before.to_dict(), "after": self.after.to_dict()}
 
 
 class Simplification(NamedTuple):
@@ -118,7 +128,7 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
         # Of very many rules several are pruned at once: one by one would cost the square of their number.
         count = subset.plain.n_rules // at_once
         if count < 2:
-            found = _best_step(subset, z, objective)
+            found = _best_step(subset, z, objective, merges=estimator.system_.antecedents.terms is None)
         else:
             found = _pruned_at_once(subset, z, objective, min(count, _CANDIDATES))
         if found.error > allowed or not np.isfinite(found.error):
@@ -128,7 +138,13 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
             continue
         subset = found.subset
         steps += found.steps
-    fewer = _estimator_with(estimator, subset.plain, x)
+    while estimator.system_.antecedents.terms is not None:
+        fewer_conditions = _best_drop(subset, z, objective)
+        if fewer_conditions is None or fewer_conditions.error > allowed:
+            break
+        subset = fewer_conditions.subset
+        steps += fewer_conditions.steps
+    fewer = estimator_with(estimator, subset.plain, subset.numbers, x)
     after = objective.error(RuleSubset.of(PlainSystem.of(fewer, scaled=True), z))
     report = SimplifyReport(
         s.n_rules,
@@ -138,6 +154,8 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
         after * objective.unit,
         tolerance,
         tuple(step._replace(error=step.error * objective.unit) for step in steps),
+        before=complexity_of(PlainSystem.of(estimator), x[rows]),
+        after=complexity_of(PlainSystem.of(fewer), x[rows]),
     )
     return Simplification(fewer, report)
 
@@ -179,8 +197,11 @@ class _Found(NamedTuple):
     steps: list[Step]
 
 
-def _best_step(subset: RuleSubset, z: Array, objective: _Objective) -> _Found:
-    """The step of the smallest error among the candidates that are best on the first rows."""
+def _best_step(subset: RuleSubset, z: Array, objective: _Objective, *, merges: bool) -> _Found:
+    """The step of the smallest error among the candidates that are best on the first rows.
+
+    Without ``merges``, where rules share terms that no merged rule would have, rules are pruned only.
+    """
     first = subset.first_rows(_FIRST_ROWS)
     row_shares = firing_shares(first.values.log_lower, first.values.log_upper)
     shares = row_shares.mean(axis=0)
@@ -193,12 +214,26 @@ def _best_step(subset: RuleSubset, z: Array, objective: _Objective) -> _Found:
         return objective.error(changed(first, rules, z[:_FIRST_ROWS]))
 
     found = []
-    for candidates in (rarest, _closest_pairs(row_shares)):
+    for candidates in (rarest, _closest_pairs(row_shares) if merges else []):
         for rules in sorted(candidates, key=first_error)[:_MEASURED]:
             error, fewer = _fitted(changed(subset, rules, z), z, objective)
             numbers = tuple(subset.numbers[rule] for rule in rules)
             found.append(_Found(error, fewer, [Step("merge" if len(rules) == 2 else "prune", numbers, error)]))
     return min(found, key=lambda one: one.error)
+
+
+def _best_drop(subset: RuleSubset, z: Array, objective: _Objective) -> _Found | None:
+    """Without the one condition that costs least; None if every rule has one condition."""
+    active = np.isfinite(subset.plain.upper_sigmas)
+    options = [(p, m) for p, m in np.argwhere(active).tolist() if active[p].sum() > 1]
+    first, rows = subset.first_rows(_FIRST_ROWS), z[:_FIRST_ROWS]
+    ranked = sorted(options, key=lambda option: objective.error(first.without_condition(option[0], option[1], rows)))
+    found = []
+    for rule, feature in ranked[:_MEASURED]:
+        error, fewer = _fitted(subset.without_condition(rule, feature, z), z, objective)
+        names = (subset.numbers[rule], subset.plain.feature_names[feature])
+        found.append(_Found(error, fewer, [Step("drop", names, error)]))
+    return min(found, key=lambda one: one.error, default=None)
 
 
 def _pruned_at_once(subset: RuleSubset, z: Array, objective: _Objective, count: int) -> _Found:
@@ -221,21 +256,6 @@ def _closest_pairs(row_shares: Array) -> list[tuple[int, ...]]:
     first, second = np.triu_indices(row_shares.shape[1], 1)
     order = np.argsort(-rule_overlaps(row_shares)[first, second], kind="stable")[:_CANDIDATES]
     return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
-
-
-def _estimator_with(estimator: FLSEstimator, s: PlainSystem, x: Array) -> FLSEstimator:
-    """A copy of an estimator with the rules of a PlainSystem in scaled units."""
-    fewer = copy.copy(estimator)
-    fewer.__dict__ = {name: copy.copy(value) for name, value in vars(estimator).items() if name != "initial_sets_"}
-    fewer.n_rules = s.n_rules
-    fewer._structure_ = replace(estimator._structure_, n_rules=s.n_rules)
-    # "auto" was decided when the system was made.
-    system = replace(fewer._structure_, tnorm=estimator.system_.tnorm).new_system()
-    system.to(device=estimator.system_.centers.device, dtype=torch.float64)
-    fill_system(system, s)
-    fewer.system_ = system.requires_grad_(False)
-    fewer.rule_shares_ = shares_of(s, estimator.x_scaling_.apply(x))
-    return fewer
 
 
 class RuleSubset(NamedTuple):
@@ -273,6 +293,18 @@ class RuleSubset(NamedTuple):
         numbers[first] = f"{numbers[first]}+{numbers[second]}"
         return RuleSubset(s, values, numbers).pruned([second])
 
+    def without_condition(self, rule: int, feature: int, z: Array) -> RuleSubset:
+        """Without the condition of a rule on an input."""
+        fields = {}
+        for name, value in (("lower_sigmas", np.inf), ("upper_sigmas", np.inf), ("log_heights", 0.0)):
+            fields[name] = getattr(self.plain, name).copy()
+            fields[name][rule, feature] = value
+        s = replace(self.plain, **fields)
+        values = self.values._replace(log_lower=self.values.log_lower.copy(), log_upper=self.values.log_upper.copy())
+        for part, column in zip(values[:2], _with_rules(s, [rule]).firing(z), strict=True):
+            part[:, rule] = column[:, 0]
+        return self._replace(plain=s, values=values)
+
     def refitted(self, z: Array, targets: Array, n_rows: int) -> RuleSubset:
         """With consequents that fit the targets (rows, outputs) of the first rows best, the weights of the rules held.
 
@@ -300,7 +332,8 @@ class RuleSubset(NamedTuple):
 def _with_rules(s: PlainSystem, rules: list[int]) -> PlainSystem:
     """The system with the given rules alone."""
     shares = None if s.rule_shares is None else s.rule_shares[rules]
-    return replace(s, rule_shares=shares, **{name: getattr(s, name)[rules] for name in _PER_RULE})
+    terms = None if s.terms is None else s.terms[rules]
+    return replace(s, rule_shares=shares, terms=terms, **{name: getattr(s, name)[rules] for name in _PER_RULE})
 
 
 def _with_merged_rule(s: PlainSystem, first: int, second: int, shares: Array) -> PlainSystem:
@@ -331,32 +364,3 @@ def _with_merged_rule(s: PlainSystem, first: int, second: int, shares: Array) ->
         fields[name] = getattr(s, name).copy()
         fields[name][first] = merged[name]
     return replace(s, **fields)
-
-
-def fill_system(system: T1FLS | IT2FLS, s: PlainSystem) -> None:
-    """Assign the values of a PlainSystem to a torch system of the same settings."""
-
-    def tensor(values: Array) -> torch.Tensor:
-        return torch.from_numpy(np.ascontiguousarray(values)).to(system.centers)
-
-    # Rounding may move merged widths and heights out of their range, and assignment checks the range.
-    upper = np.clip(s.upper_sigmas, MIN_SIGMA * (1 + 1e-12), MAX_SIGMA * (1 - 1e-12))
-    system.centers = tensor(s.centers)
-    if isinstance(system, GT2FLS):
-        primary = np.clip(s.lower_sigmas, MIN_SIGMA * (1 + 1e-12), MAX_SIGMA * (1 - 1e-12))
-        upper_spreads = np.clip(1.0 - np.square(s.lower_sigmas / s.upper_sigmas), 0.0, 1.0 - MIN_RATIO)
-        lower_spreads = np.clip(1.0 - np.exp(s.log_heights), 0.0, 1.0 - 1e-12)
-        if system.shared_spread:
-            lower_spreads, upper_spreads = lower_spreads.mean(), upper_spreads.mean()
-        system.sigmas, system.lower_spreads, system.upper_spreads = map(tensor, (primary, lower_spreads, upper_spreads))
-    elif isinstance(system, IT2FLS):
-        ratio = np.clip(s.lower_sigmas / s.upper_sigmas, MIN_RATIO * (1 + 1e-12), 1.0)
-        system.set_sigmas(tensor(upper if s.uncertainty == "h" else upper * ratio), tensor(upper))
-        system.heights = tensor(np.exp(np.clip(s.log_heights, -79.9, 0.0)))
-        if s.mix is not None:
-            system.mix = tensor(s.mix)
-    else:
-        system.sigmas = tensor(upper)
-    system.intercepts = tensor(s.intercepts)
-    if s.order == 1:
-        system.slopes = tensor(s.slopes)

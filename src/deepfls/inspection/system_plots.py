@@ -13,6 +13,7 @@ from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import index_of, one_row, rows_of
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import Array, PlainSystem, firing_shares
+from deepfls.inspection.words import used_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,6 +25,8 @@ _PANELS = 9
 @dataclass
 class MembershipsDisplay:
     """The sets of every rule over each input, in the units of the data; those of type 2 with the footprint of each plane.
+
+    Grades are drawn as they act in the firing: under "htsk" a set acts √inputs wider than it is alone.
 
     Parameters
     ----------
@@ -39,6 +42,10 @@ class MembershipsDisplay:
         Rules in descending order of their firing.
     inner : list of list of pair of ndarray, shape (points, rules), optional
         Lower and upper grades of the planes of General Type-2 sets inside the widest one, for each input.
+    n_inputs : int, optional
+        Inputs of the system, of which ``names`` may be a part.
+    words : list of list of str, optional
+        Where rules share terms: the words of the terms of each input. Grades are then (points, terms).
     """
 
     names: Sequence[str]
@@ -48,6 +55,8 @@ class MembershipsDisplay:
     before: Sequence[Array] | None = None
     leading: Sequence[int] | None = None
     inner: Sequence[Sequence[tuple[Array, Array]]] | None = None
+    n_inputs: int | None = None
+    words: Sequence[Sequence[str]] | None = None
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
 
@@ -59,34 +68,42 @@ class MembershipsDisplay:
         features: Sequence[int | str] | None = None,
         before: bool = False,
         n_points: int = 200,
-        span: float = 1.5,
     ) -> MembershipsDisplay:
-        """Sets of the given inputs, the first nine by default, from ``span`` typical widths below the lowest center to as
-        many above the highest; with ``before`` also those at the start of training."""
+        """Sets of the given inputs over the range of the data; with ``before`` also those at the start of training.
+
+        Without ``features`` all inputs up to nine, or the nine most important ones, the most important first.
+        """
         s = PlainSystem.of(estimator)
         if features is None:
-            chosen = list(range(min(s.n_features, _PANELS)))
+            chosen = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, _PANELS)
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
         start: Any = getattr(estimator, "initial_sets_", None)
         if before and start is None:
             raise ValueError("before must be False for a model that has no record of the sets that training began with.")
         planes = [] if s.alphas is None else [s.plane(float(alpha)) for alpha in s.alphas[1:]]
-        grids, lower, upper, at_start, inner = [], [], [], [], []
+        grids, lower, upper, at_start, inner, labels = [], [], [], [], [], []
+        if before and s.terms is not None:
+            raise ValueError("before must be False for a model with n_terms, whose picture shows terms, not rules.")
         for m in chosen:
             centers = s.centers[:, m] if not before else np.concatenate([s.centers[:, m], start[0, :, m]])
-            margin = span * float(np.median(s.upper_sigmas[:, m]))
-            grid = np.linspace(centers.min() - margin, centers.max() + margin, n_points)
+            grid = np.linspace(*_drawn_span(s, m, centers), n_points)
             grids.append(grid)
             grades = _interval_grades(grid, s, m)
-            lower.append(grades[0])
-            upper.append(grades[1])
+            used = used_terms(s, m)
+            columns = [rule for _, rule in used] if s.terms is not None else slice(None)
+            labels.append([s.words[m][t] for t, _ in used])
+            lower.append(grades[0][:, columns])
+            upper.append(grades[1][:, columns])
             inner.append([_interval_grades(grid, plane, m) for plane in planes])
             if before:
-                at_start.append(_grades(grid, start[0, :, m], start[2, :, m]))
+                widths = start[2, :, m] * math.sqrt(2.0 * math.log(2.0) / s.grade_power)
+                at_start.append(_grades(grid, start[0, :, m], widths))
         leading = None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist()
         names = [s.feature_names[m] for m in chosen]
-        return cls(names, grids, lower, upper, at_start if before else None, leading, inner if planes else None)
+        started = at_start if before else None
+        words = None if s.terms is None else labels
+        return cls(names, grids, lower, upper, started, leading, inner if planes else None, s.n_features, words)
 
     def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
@@ -94,15 +111,14 @@ class MembershipsDisplay:
         Without ``rules`` these are the seven that fire most.
         """
         n_shown = len(self.names)
+        if self.words is not None:
+            return self._plot_words(axes)
         n_rules = self.upper[0].shape[1]
         ranked = list(range(n_rules)) if self.leading is None else list(self.leading)
         shown = sorted(ranked[: len(COLORS)]) if rules is None else list(rules)
         others = [rule for rule in range(n_rules) if rule not in shown]
         n_columns = min(n_shown, 3)
-        if axes is None:
-            n_rows = math.ceil(n_shown / n_columns)
-            axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
-        axes = np.asarray(axes).ravel()
+        axes = _panels(axes, n_shown)
         for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
             lower, upper = self.lower[panel], self.upper[panel]
             if others:
@@ -116,33 +132,94 @@ class MembershipsDisplay:
                 for inner_lower, inner_upper in () if self.inner is None else self.inner[panel]:
                     ax.fill_between(grid, inner_lower[:, rule], inner_upper[:, rule], color=color, alpha=0.25, linewidth=0)
                     ax.plot(grid, inner_upper[:, rule], color=color, linewidth=0.6)
-            ax.set(xlabel=label(name), ylim=(0, 1.05))
+            ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.05))
             ax.spines[["top", "right"]].set_visible(False)
         for ax in axes[n_shown:]:
             ax.set_visible(False)
-        axes[0].set_ylabel("grade")
         handles, labels = axes[0].get_legend_handles_labels()
         if self.before is not None:
             from matplotlib.lines import Line2D
 
             handles.append(Line2D([], [], color=COLORS[-1], linewidth=1.0, linestyle=":"))
             labels.append("before training")
-        columns = min(len(labels), 3 * n_columns)
-        axes[0].figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
+        left_out = []
+        if self.n_inputs is not None and n_shown < self.n_inputs:
+            left_out.append(f"{n_shown} of {self.n_inputs:,} inputs shown")
+        if others:
+            left_out.append(f"{len(shown)} of {n_rules:,} rules in colour, the others grey")
+        axes[0].figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=min(len(labels), 3 * n_columns),
+            frameon=False,
+            fontsize="small",
+            title="; ".join(left_out) or None,
+            title_fontsize="small",
+        )
+        self.axes_, self.figure_ = axes, axes[0].figure
+        return self
+
+    def _plot_words(self, axes: Any) -> MembershipsDisplay:
+        """Draw the vocabulary: the terms of every input, each with its word."""
+        assert self.words is not None
+        axes = _panels(axes, len(self.names))
+        for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
+            for place, word in enumerate(self.words[panel]):
+                color, upper = COLORS[place % len(COLORS)], self.upper[panel][:, place]
+                ax.fill_between(grid, self.lower[panel][:, place], upper, color=color, alpha=0.25, linewidth=0)
+                ax.plot(grid, upper, color=color, linewidth=1.4)
+                peak = int(upper.argmax())
+                side = "left" if peak < len(grid) // 8 else "right" if peak > len(grid) * 7 // 8 else "center"
+                ax.text(grid[peak], 1.04, label(word, 16), color=color, ha=side, va="bottom", fontsize="small")
+            if not self.words[panel]:
+                ax.text(0.5, 0.5, "no rule asks for it", ha="center", va="center", transform=ax.transAxes, color=COLORS[-1])
+            ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.2), yticks=[0, 0.5, 1])
+            ax.spines[["top", "right"]].set_visible(False)
+        for ax in axes[len(self.names) :]:
+            ax.set_visible(False)
+        if self.n_inputs is not None and len(self.names) < self.n_inputs:
+            axes[0].figure.supxlabel(f"{len(self.names)} of {self.n_inputs:,} inputs shown", fontsize="small")
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
 
 
+def _panels(axes: Any, count: int) -> Any:
+    """The axes given, or those of a new figure with three panels in a row."""
+    if axes is None:
+        n_columns = min(count, 3)
+        n_rows = math.ceil(count / n_columns)
+        axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
+    return np.asarray(axes).ravel()
+
+
+def most_important(estimator: FLSEstimator, count: int) -> list[int]:
+    """So many inputs, the most important first; the first ones of a model that has no record of their importance."""
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is None:
+        return list(range(min(count, estimator.n_features_in_)))
+    # The inputs of a category have the importance of their column.
+    spans = estimator.columns_.spans
+    of_inputs = np.concatenate([np.full(end - first, importances[c]) for c, (first, end) in enumerate(spans)])
+    return np.argsort(-of_inputs, kind="stable")[:count].tolist()
+
+
+def _drawn_span(s: PlainSystem, feature: int, centers: Array) -> tuple[float, float]:
+    """The range of the data, widened to hold all centers; without a range, the centers and the sets around them."""
+    low, high = s.input_span(feature)
+    return min(low, float(centers.min())), max(high, float(centers.max()))
+
+
 def _interval_grades(grid: Array, s: PlainSystem, m: int) -> tuple[Array, Array]:
-    """Lower and upper grades (points, rules) of the sets over input m."""
-    upper = _grades(grid, s.centers[:, m], s.upper_sigmas[:, m])
-    lower = np.exp(s.log_heights[:, m]) * _grades(grid, s.centers[:, m], s.lower_sigmas[:, m])
-    return np.minimum(lower, upper), upper
+    """Lower and upper grades (points, rules) of the sets over input m, as they act in the firing."""
+    narrow, wide = (widths[:, m] for widths in s.half_widths)
+    upper = _grades(grid, s.centers[:, m], wide)
+    return np.minimum(s.acting_heights[:, m] * _grades(grid, s.centers[:, m], narrow), upper), upper
 
 
-def _grades(grid: Array, centers: Array, sigmas: Array) -> Array:
-    """Gaussian grades (points, rules) without heights."""
-    return np.exp(-0.5 * np.square((grid[:, np.newaxis] - centers) / sigmas))
+def _grades(grid: Array, centers: Array, half_widths: Array) -> Array:
+    """Gaussian grades (points, rules) without heights, as they act in the firing."""
+    return np.exp2(-np.square((grid[:, np.newaxis] - centers) / half_widths))
 
 
 @dataclass

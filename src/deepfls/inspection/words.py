@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepfls.estimators.vocabulary import LABELS
 from deepfls.inspection.plain import PlainSystem
 
-LABELS = ("very low", "low", "medium", "high", "very high")
 # Sets of a rule that a table or a notebook shows; the text and the JSON have all of them.
 _SETS_SHOWN = 8
 # Smallest grade of a category, relative to the largest, that is shown.
@@ -163,7 +163,10 @@ KIND_NAMES = {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}
 
 
 class Clause(NamedTuple):
-    """One clause of an IF part: input, position word, center with all its widths, center with the upper width alone."""
+    """One clause of an IF part: input, word, center with all its widths, center with the upper width alone.
+
+    Where rules share terms the word says it all: the numbers, in the vocabulary, are left empty here.
+    """
 
     feature: int
     word: str
@@ -216,13 +219,40 @@ def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]
     """The sets of a rule that were not left out, input by input."""
     found = []
     for m in np.flatnonzero(np.isfinite(s.upper_sigmas[rule])).tolist():
+        if s.terms is not None:
+            found.append(Clause(m, s.words[m][s.terms[rule, m]], "", "", s.feature_names[m]))
+            continue
         word = "" if s.input_range is None else position_word(s.centers[rule, m], *s.input_range[:, m])
-        center, lower, upper = (
-            number_text(field[rule, m], digits) for field in (s.centers, s.lower_sigmas, s.upper_sigmas)
-        )
-        width = f"±{upper}" if s.kind == "t1" or s.uncertainty == "h" else f"±{lower} to {upper}"
-        height = f", height {number_text(math.exp(s.log_heights[rule, m]), digits)}" if "h" in s.uncertainty else ""
-        found.append(Clause(m, word, f"about {center} ({width}{height})", f"about {center} (±{upper})", s.feature_names[m]))
+        found.append(Clause(m, word, *_set_numbers(s, rule, m, digits), s.feature_names[m]))
+    return found
+
+
+def _set_numbers(s: PlainSystem, rule: int, feature: int, digits: int | None) -> tuple[str, str]:
+    """A set in numbers: with both widths and the height, and with the upper width alone."""
+    at = (rule, feature)
+    center, lower, upper = (number_text(field[at], digits) for field in (s.centers, *s.half_widths))
+    width = f"±{upper}" if s.kind == "t1" or s.uncertainty == "h" else f"±{lower} to {upper}"
+    height = f", height {number_text(s.acting_heights[at], digits)}" if "h" in s.uncertainty else ""
+    return f"about {center} ({width}{height})", f"about {center} (±{upper})"
+
+
+def used_terms(s: PlainSystem, feature: int) -> list[tuple[int, int]]:
+    """The terms of an input that rules have, from low to high, each with the first rule that has it."""
+    if s.terms is None:
+        return []
+    column = np.where(np.isfinite(s.upper_sigmas[:, feature]), s.terms[:, feature], -1)
+    return [(t, int(np.flatnonzero(column == t)[0])) for t in sorted(set(column.tolist()) - {-1})]
+
+
+def vocabulary(s: PlainSystem, digits: int | None) -> list[tuple[int, list[tuple[str, str]]]]:
+    """Inputs with the words of their terms, from low to high, and their meaning; empty where rules share no terms."""
+    if s.terms is None:
+        return []
+    found = []
+    for m in range(s.n_features):
+        terms = [(s.words[m][t], _set_numbers(s, rule, m, digits)[0]) for t, rule in used_terms(s, m)]
+        if terms:
+            found.append((m, terms))
     return found
 
 
@@ -246,16 +276,16 @@ def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[s
     return shown or [("anything", "", "")]
 
 
-def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None) -> list[str]:
-    """The THEN part with the terms that change the output most over the range of their input."""
-    if s.order == 0 or s.n_features <= _SETS_SHOWN:
+def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count: int = _SETS_SHOWN) -> list[str]:
+    """The THEN part with the ``count`` terms that change the output most over the range of their input."""
+    if s.order == 0 or s.n_features <= count:
         return consequent_texts(s, rule, digits, shortened)
     texts = []
     for k in range(s.n_outputs):
         reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
-        chosen = sorted(np.argsort(-reach, kind="stable")[:_SETS_SHOWN].tolist())
+        chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
         text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{_output_name(s, k, shortened)} = {text} + {s.n_features - _SETS_SHOWN:,} more terms")
+        texts.append(f"{_output_name(s, k, shortened)} = {text} + {s.n_features - count:,} more terms")
     return texts
 
 
@@ -280,22 +310,21 @@ def system_line(s: PlainSystem) -> str:
 def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
     """The meaning of the numbers: enough to compute every prediction from the text."""
     if s.kind == "t1":
-        lines = ["x is about c (±s): grade exp(-(x - c)² / (2 s²))."]
+        lines = ["x is about c (±w): grade 2^-((x - c) / w)², which is 1 at c and 1/2 at c ± w."]
     else:
-        width = "±s" if s.uncertainty == "h" else "±s to t"
+        width = "±w" if s.uncertainty == "h" else "±w to v"
         height = ", height h" if "h" in s.uncertainty else ""
-        factor = "h " if height else ""
-        upper = "s" if s.uncertainty == "h" else "t"
+        factor = "h times " if height else ""
+        upper = "w" if s.uncertainty == "h" else "v"
         lines = [
-            f"x is about c ({width}{height}): lower grade {factor}exp(-(x - c)² / (2 s²)), "
-            f"upper grade exp(-(x - c)² / (2 {upper}²))."
+            f"x is about c ({width}{height}): lower grade {factor}2^-((x - c) / w)², upper grade 2^-((x - c) / {upper})², "
+            f"which is 1 at c and 1/2 at c ± {upper}."
         ]
-    power = "" if s.tnorm == "product" else f", each to the power 1/{s.n_features}"
     average = "the average of the THEN parts weighted by"
     if s.alphas is not None:
         lines[0] = (
             f"In the widest plane, alpha = {number_text(s.alphas[0], digits)}, {lines[0]} In plane alpha, with "
-            "w = sqrt(ln alpha / ln 0.01), the height is h^w and the upper width u, 1/u² = (1 - w)/s² + w/t²."
+            "k = sqrt(ln alpha / ln 0.01), the height is h^k and the upper width u, 1/u² = (1 - k)/w² + k/v²."
         )
     if s.kind == "t1":
         output = f"{average} the firing"
@@ -310,7 +339,7 @@ def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
     if s.alphas is not None:
         levels = ", ".join(number_text(alpha, digits) for alpha in s.alphas)
         output = f"the mean over the planes alpha = {levels}, weighted by alpha; of each plane, {output}"
-    lines.append(f"Firing: the product of the grades{power}. Output: {output}.")
+    lines.append(f"Firing of a rule: the product of its grades. Output: {output}.")
     if s.classes is not None:
         lines.append("The class with the highest score is predicted; the probabilities are the softmax of the scores.")
     return lines

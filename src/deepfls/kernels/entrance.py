@@ -37,6 +37,7 @@ class SystemForm:
     """What the kernels have to know of a system: its sizes, its options, and the names of its raw parameters.
 
     ``parameters`` maps fields of the kernels' record (centers, sigmas, spreads, ...) to names of parameters in the system.
+    ``terms`` (rules, features) are the sets of the rules where they share them, -1 for none.
     """
 
     n_features: int
@@ -51,6 +52,7 @@ class SystemForm:
     missing: bool = False  # whether NaN is an input that is not known
     n_planes: int = 0
     shared_spread: bool = False
+    terms: Array | None = None
 
 
 class _System(Protocol):
@@ -125,6 +127,13 @@ class _Compiled:
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
         from deepfls.kernels import parameters, step  # here: Numba is slow to import
+        from deepfls.kernels.shared_terms import ExpandedTerms
+
+        self._terms: ExpandedTerms | None = None
+        if form.terms is not None:
+            shape = (form.n_outputs, form.order, form.of_paper)
+            self._terms = ExpandedTerms(form.terms, *shape, form.parameters, offsets)
+            offsets = self._terms.offsets
 
         self._kernel, self._block_rows = step.run_rows, step.BLOCK_ROWS
         self._record = np.zeros(1, parameters.FORM)
@@ -181,6 +190,10 @@ class CompiledStep(_Compiled):
             That of the step, from which a loss of all quantiles takes the levels of the rows.
         """
         self._record["number"], self._record["batch_first"] = number, first
+        given = gradient
+        if self._terms is not None:
+            theta = self._terms.expanded(theta)
+            gradient = np.empty_like(theta)
         n_parts = n_parts_of(n_rows, self._work_per_row)
         gradients = [gradient, *(np.empty_like(gradient) for _ in range(n_parts - 1))]
         scale, nothing = share / (n_rows * self.n_targets), np.empty((0, 3, 1), theta.dtype)
@@ -193,6 +206,8 @@ class CompiledStep(_Compiled):
         loss = sum(over_parts(run, n_rows, n_parts))
         for other in gradients[1:]:
             gradient += other
+        if self._terms is not None:
+            self._terms.gather(gradient, given)
         return loss
 
 
@@ -207,6 +222,8 @@ class CompiledOutputs(_Compiled):
     def __call__(self, x: Array) -> Array:
         """(rows, 3, outputs): y_left, y_right and y, all three equal for Type-1 systems, of rows x (rows, features)."""
         theta = nn.utils.parameters_to_vector(self._parameters).detach().numpy()
+        if self._terms is not None:
+            theta = self._terms.expanded(theta)
         x = np.ascontiguousarray(x, theta.dtype)
         results = np.empty((len(x), *self._shape), theta.dtype)
         nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)

@@ -7,17 +7,27 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks.tensors import check_assigned_values, check_equal_values
+from deepfls._checks.tensors import check_assigned_values, check_equal_values, check_order_values, check_range_values
 from deepfls._checks.values import check_count, check_option
+from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import TNORMS, IntervalFiring, interval_log_firing, log_firing
-from deepfls.nn.constraints import PARAMETERIZATIONS, ConstrainedModule, UnitInterval, ordered_pair, positive
+from deepfls.nn.constraints import PARAMETERIZATIONS, ConstrainedModule, UnitInterval, folded, ordered_pair, positive
 from deepfls.nn.initial_values import draw_normal, draw_uniform
 
 UNCERTAINTIES = ("h", "s", "hs")
 
 
 class _Antecedents(ConstrainedModule):
-    """Rules over the same inputs: options and centers, shared by both kinds of sets."""
+    """Rules over the same inputs: options and centers, shared by both kinds of sets.
+
+    Free parameters are tables (sets, features). Usually every rule has its own sets, and ``n_sets`` equals ``n_rules``;
+    with :meth:`share_terms` rules choose among common sets. Values that are read, such as ``centers``, are those of the
+    rules, (rules, features); values that are assigned are those of the sets, (sets, features).
+    """
+
+    raw_sigmas: nn.Parameter
+    bounds: Tensor | None  # (4, sets, features): least and largest center, least and largest raw width; None: no bounds
+    terms: Tensor | None  # (rules, features): the set of every rule, -1 for none; None: every rule has its own
 
     def __init__(self, n_features: int, n_rules: int, tnorm: str, parameterization: str, factory: dict[str, Any]) -> None:
         super().__init__()
@@ -27,14 +37,100 @@ class _Antecedents(ConstrainedModule):
         self.parameterization = check_option("parameterization", parameterization, PARAMETERIZATIONS)
         self.missing = False
         self.raw_centers = nn.Parameter(torch.empty(n_rules, n_features, **factory))
+        self.register_buffer("bounds", None)
+        self.register_buffer("terms", None)
+
+    def reset_parameters(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def n_sets(self) -> int:
+        """Sets of every feature: one for each rule, or the common ones."""
+        return self.raw_centers.shape[0]
 
     @property
     def centers(self) -> Tensor:
-        return self.raw_centers
+        return self._of_rules(self._bounded(self.raw_centers, 0), 0.0)
 
     @centers.setter
     def centers(self, value: Any) -> None:
-        _assign(self.raw_centers, check_assigned_values("centers", value, self.raw_centers))
+        value = check_assigned_values("centers", value, self.raw_centers)
+        self._check_bounds("centers", value, value, 0)
+        _assign(self.raw_centers, value)
+
+    def set_range(self, low: Any, high: Any, smallest: Any = MIN_SIGMA, largest: Any = MAX_SIGMA) -> None:
+        """Hold the sets within a range of every feature, whatever the raw values are.
+
+        Centers stay within [low, high] and widths, those of the upper sets, within [smallest, largest]. Each bound is a
+        number or (features,) or (sets, features). Present values outside are moved to the nearest bound. The lower width of
+        an interval set stays a share of the upper one.
+        """
+        names = ("low", "high", "smallest", "largest")
+        values = [
+            check_assigned_values(n, v, self.raw_centers)
+            for n, v in zip(names, (low, high, smallest, largest), strict=True)
+        ]
+        check_order_values("low", values[0], "high", values[1])
+        check_order_values("smallest", values[2], "largest", values[3])
+        raws = [positive(self.parameterization).raw(v, n) for n, v in zip(names[2:], values[2:], strict=True)]
+        self.bounds = torch.stack([*values[:2], *raws])
+        _assign(self.raw_centers, torch.clamp(self.raw_centers.detach(), *self.bounds[:2]))
+        _assign(self.raw_sigmas, torch.clamp(self.raw_sigmas.detach(), *self.bounds[2:]))
+
+    def share_terms(self, terms: Any, n_sets: int) -> None:
+        """Let the rules choose among ``n_sets`` common sets of every feature.
+
+        Parameters
+        ----------
+        terms : array of int, shape (rules, features)
+            The set of every rule, from 0; -1 where a rule has no condition on a feature, whose grade is then 1.
+        n_sets : int
+            If it changes the shape of the tables, they get new starting values, and bounds are forgotten.
+        """
+        count = check_count("n_sets", n_sets)
+        chosen = torch.as_tensor(terms, dtype=torch.int64, device=self.raw_centers.device)
+        if chosen.shape != (self.n_rules, self.n_features):
+            raise ValueError(f"terms must have shape {(self.n_rules, self.n_features)}, got {tuple(chosen.shape)}.")
+        check_range_values("terms", chosen, -1, count - 1)
+        self.terms = chosen.clone()
+        if count != self.n_sets:
+            for name, parameter in self._parameters.items():
+                if parameter is not None:
+                    self._parameters[name] = nn.Parameter(parameter.detach().new_empty(count, self.n_features))
+            self.bounds = None
+            self.reset_parameters()
+
+    def _bounded(self, raw: Tensor, first: int) -> Tensor:
+        """Raw values within the bounds from the place ``first`` on."""
+        return raw if self.bounds is None else folded(raw, self.bounds[first], self.bounds[first + 1])
+
+    @property
+    def width_limits(self) -> Tensor | None:
+        """Least and largest width of every set, (2, sets, features); None without bounds."""
+        return None if self.bounds is None else positive(self.parameterization).value(self.bounds[2:])
+
+    def within_bounds(self) -> bool:
+        """Whether the raw values are within the bounds, so that they are the values."""
+        if self.bounds is None:
+            return True
+        pairs = ((self.raw_centers, self.bounds[:2]), (self.raw_sigmas, self.bounds[2:]))
+        return all(bool(((raw >= low) & (raw <= high)).all()) for raw, (low, high) in pairs)
+
+    def _of_rules(self, values: Tensor, absent: float) -> Tensor:
+        """Values of the sets for every rule, (rules, features); ``absent`` where a rule has no condition."""
+        if self.terms is None:
+            return values
+        return torch.where(self.terms < 0, absent, values.gather(0, self.terms.clamp(min=0)))
+
+    def _check_bounds(self, name: str, value: Tensor, raw: Tensor, first: int) -> None:
+        """Refuse a value whose raw value is outside the bounds from the place ``first`` on."""
+        if self.bounds is not None:
+            outside = (raw < self.bounds[first]) | (raw > self.bounds[first + 1])
+            if outside.any():
+                at = tuple(outside.nonzero()[0].tolist())
+                raise ValueError(
+                    f"{name} must be within the range that set_range was given, got {value[at].item():g} at index {at}."
+                )
 
     def extra_repr(self) -> str:
         return f"n_features={self.n_features}, n_rules={self.n_rules}, tnorm={self.tnorm!r}"
@@ -82,12 +178,15 @@ class T1Antecedents(_Antecedents):
 
     @property
     def sigmas(self) -> Tensor:
-        return positive(self.parameterization).value(self.raw_sigmas)
+        values = positive(self.parameterization).value(self._bounded(self.raw_sigmas, 2))
+        return self._of_rules(values, MAX_SIGMA)
 
     @sigmas.setter
     def sigmas(self, value: Any) -> None:
         value = check_assigned_values("sigmas", value, self.raw_sigmas)
-        _assign(self.raw_sigmas, positive(self.parameterization).raw(value))
+        raw = positive(self.parameterization).raw(value)
+        self._check_bounds("sigmas", value, raw, 2)
+        _assign(self.raw_sigmas, raw)
 
     def forward(self, x: Tensor) -> Tensor:
         return log_firing(x, self.centers, self.sigmas, self.tnorm, missing=self.missing)
@@ -141,11 +240,13 @@ class IT2Antecedents(_Antecedents):
             draw_uniform(self.raw_heights)
 
     def _sigma_pair(self) -> tuple[Tensor, Tensor]:
+        raw = self._bounded(self.raw_sigmas, 2)
         if self.raw_spreads is None:
             # The same object twice tells the firing that one product serves both.
-            sigmas = positive(self.parameterization).value(self.raw_sigmas)
+            sigmas = self._of_rules(positive(self.parameterization).value(raw), MAX_SIGMA)
             return sigmas, sigmas
-        return ordered_pair(self.parameterization).value(self.raw_sigmas, self.raw_spreads)
+        lower, upper = ordered_pair(self.parameterization).value(raw, self.raw_spreads)
+        return self._of_rules(lower, MAX_SIGMA), self._of_rules(upper, MAX_SIGMA)
 
     @property
     def lower_sigmas(self) -> Tensor:
@@ -169,17 +270,19 @@ class IT2Antecedents(_Antecedents):
         upper = check_assigned_values("upper_sigmas", upper, self.raw_sigmas)
         if self.raw_spreads is None:
             check_equal_values("lower_sigmas / upper_sigmas", lower / upper, 1.0, "where uncertainty='h'")
-            _assign(self.raw_sigmas, positive(self.parameterization).raw(upper, "upper_sigmas"))
+            raw_sigmas = positive(self.parameterization).raw(upper, "upper_sigmas")
+            self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
+            _assign(self.raw_sigmas, raw_sigmas)
             return
         raw_sigmas, raw_spreads = ordered_pair(self.parameterization).raw(lower, upper)
+        self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
         _assign(self.raw_sigmas, raw_sigmas)
         _assign(self.raw_spreads, raw_spreads)
 
     @property
     def heights(self) -> Tensor:
-        if self.raw_heights is None:
-            return torch.ones_like(self.raw_centers)
-        return UnitInterval().value(self.raw_heights)
+        values = torch.ones_like(self.raw_centers) if self.raw_heights is None else UnitInterval().value(self.raw_heights)
+        return self._of_rules(values, 1.0)
 
     @heights.setter
     def heights(self, value: Any) -> None:
@@ -192,7 +295,8 @@ class IT2Antecedents(_Antecedents):
     @property
     def log_heights(self) -> Tensor:
         """Logarithms of the heights, without the rounding of taking them from the heights."""
-        return torch.zeros_like(self.raw_centers) if self.raw_heights is None else UnitInterval().log(self.raw_heights)
+        values = torch.zeros_like(self.raw_centers) if self.raw_heights is None else UnitInterval().log(self.raw_heights)
+        return self._of_rules(values, 0.0)
 
     def forward(self, x: Tensor) -> IntervalFiring:
         lower_sigmas, upper_sigmas = self._sigma_pair()

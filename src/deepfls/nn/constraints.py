@@ -28,6 +28,19 @@ class ConstrainedModule(nn.Module):
             super().__setattr__(name, value)
 
 
+def folded(raw: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Values within [low, high] for any raw value: the raw value itself inside, and its reflection at the ends beyond.
+
+    The slope is 1 or -1 everywhere, so a value at an end is reached, and no raw value loses its gradient.
+    """
+    span = high - low
+    away = torch.remainder(raw - low, torch.where(span > 0.0, 2.0 * span, 1.0))
+    reflected = low + torch.minimum(away, 2.0 * span - away)
+    # Rounding may leave the reflection an ulp outside.
+    reflected = torch.maximum(torch.minimum(reflected, high), low)
+    return torch.where((raw >= low) & (raw <= high), raw, reflected)
+
+
 class SigmaPair(NamedTuple):
     """Lower and upper widths, each (rules, features), ``0 < lower <= upper``."""
 

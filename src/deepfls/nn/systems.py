@@ -104,6 +104,9 @@ class _FLS(ConstrainedModule):
             # Fewer registered names if a parameter was replaced by a buffer or an attribute.
             if len(part._parameters) != N_PARAMETERS.get(type(part)):
                 return None
+        terms = self.antecedents.terms
+        if not self.antecedents.within_bounds() or (terms is not None and terms.device.type != "cpu"):
+            return None
         algorithm, reduction = getattr(self, "algorithm", "auto"), getattr(self, "type_reduction", "km")
         if reduction == "km" and algorithm not in ("auto", "newton"):
             return None
@@ -118,6 +121,7 @@ class _FLS(ConstrainedModule):
             of_paper=self.antecedents.parameterization == "paper",
             missing=self.missing,
             parameters={n.rpartition("raw_")[2]: n for n, p in self.named_parameters(remove_duplicate=False)},
+            terms=None if terms is None else terms.numpy(),
         )
 
 

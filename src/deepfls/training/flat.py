@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,9 +37,11 @@ class FlatParameters:
         The beginning of ``values``, with the beginning of ``gradient`` as its gradient: what an optimiser is given.
     offsets : dict of str to int
         Where each named parameter begins.
+    terms : Tensor or None
+        The term of every rule and feature, which a run may change, of a system that has them.
     """
 
-    def __init__(self, system: T1FLS | IT2FLS) -> None:
+    def __init__(self, system: T1FLS | IT2FLS, frozen: Mapping[str, Tensor] | None = None) -> None:
         named = sorted(system.named_parameters(), key=lambda item: not item[1].requires_grad)
         self._parameters = [parameter for _, parameter in named]
         self.values = torch.cat([p.detach().reshape(-1) for p in self._parameters])
@@ -56,6 +58,46 @@ class FlatParameters:
             place = end
         self.free = nn.Parameter(self.values[:n_free])
         self.free.grad = self.gradient[:n_free]
+        self.terms = system.antecedents.terms
+        self._limits = self._limited(system.antecedents.bounds, frozen or {})
+        self.project()
+
+    def _limited(self, bounds: Tensor | None, frozen: Mapping[str, Tensor]) -> tuple[Any, Any, Any] | None:
+        """The part of the trainable parameters that has limits, its least and its largest values; None without limits.
+
+        As arrays on the CPU, where NumPy's calls take a fraction of the time of torch's.
+        """
+        if bounds is None and not frozen:
+            return None
+        n_free = self.free.numel()
+        low, high = (torch.full_like(self.values, end) for end in (-torch.inf, torch.inf))
+        if bounds is not None:
+            for name, (least, largest) in (("raw_centers", bounds[:2]), ("raw_sigmas", bounds[2:])):
+                place = self.offsets[f"antecedents.{name}"]
+                low[place : place + least.numel()] = least.reshape(-1)
+                high[place : place + least.numel()] = largest.reshape(-1)
+        for name, mask in frozen.items():
+            place = self.offsets[name]
+            chosen = place + mask.reshape(-1).nonzero().reshape(-1).to(low.device)
+            low[chosen] = high[chosen] = self.values[chosen]
+        limited = torch.isfinite(low[:n_free]).nonzero().reshape(-1)
+        if not len(limited):
+            return None
+        part = slice(int(limited[0]), int(limited[-1]) + 1)
+        values, least, largest = self.free.detach()[part], low[part].clone(), high[part].clone()
+        if self.values.device.type == "cpu":
+            return values.numpy(), least.numpy(), largest.numpy()
+        return values, least, largest
+
+    def project(self) -> None:
+        """Put every trainable parameter that left its limits back to the nearest one: frozen ones where they were."""
+        if self._limits is None:
+            return
+        part, low, high = self._limits
+        if isinstance(part, Tensor):
+            torch.clamp(part, low, high, out=part)
+        else:
+            np.minimum(np.maximum(part, low, out=part), high, out=part)
 
     def release(self) -> None:
         """Give every parameter memory of its own again, and no gradient."""

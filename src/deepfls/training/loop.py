@@ -9,7 +9,7 @@ import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -146,6 +146,12 @@ class TrainingState:
         elif not _is_finite(self.flat.free.detach()):
             self.flat.put(self.last)
 
+    def forget_best(self) -> None:
+        """Start the search for the best parameters anew, and their average: the conditions of the rules changed."""
+        self.best_loss, self.stale = math.inf, 0
+        if self.average is not None:
+            self.average = self.flat.copy()
+
     def slow_down(self) -> None:
         """Go on at a tenth of the rate, with a new optimiser."""
         self.slowdown *= 0.1
@@ -159,6 +165,8 @@ class TrainingState:
         tensors |= {"last": self.last, "best": self.best}
         if self.average is not None:
             tensors["average"] = self.average
+        if self.flat.terms is not None:
+            tensors["terms"] = self.flat.terms
         tensors |= {f"optimizer.{name}": value for name, value in vectors.items()}
         description = {
             "epoch": self.epoch,
@@ -186,6 +194,8 @@ class TrainingState:
         self.epoch_generator = tensors["generator"]
         self.generator.set_state(self.epoch_generator)
         self.flat.put(tensors["parameters"])
+        if self.flat.terms is not None:
+            self.flat.terms.copy_(tensors["terms"])
         self.last, self.best = (tensors[name].to(self.flat.values) for name in ("last", "best"))
         if self.average is not None:
             self.average = tensors["average"].to(self.flat.values)
@@ -211,6 +221,8 @@ def train(
     checkpoints: CheckpointFolder | None = None,
     watch: Callable[[int], None] | None = None,
     warns: bool = True,
+    frozen: Mapping[str, Tensor] | None = None,
+    revise: Callable[[int, int], bool] | None = None,
 ) -> TrainResult:
     """Train a system in place.
 
@@ -238,6 +250,11 @@ def train(
         (unless the schedule follows from the number of epochs).
     warns : bool
         Whether a run that was interrupted or left the finite numbers is reported by a warning.
+    frozen : mapping, optional
+        Of parameters by name, masks of the values that stay as they are.
+    revise : callable, optional
+        Called after every epoch with its number, from 1, and the number of epochs; True if it changed conditions of rules,
+        after which earlier parameters no longer count as the best.
 
     Returns
     -------
@@ -245,7 +262,7 @@ def train(
     """
     loss_function = config.loss_function()
     group = group or Group()
-    flat = FlatParameters(system)
+    flat = FlatParameters(system, frozen)
     step = step_for(system, loss_function, flat)
     began = time.perf_counter()
     step.warm_up()  # so that no reported time has compiling in it
@@ -276,6 +293,7 @@ def train(
                         run.optimizer.update(rate)
                         if config.weight_decay:
                             decay(min(rate * config.weight_decay, 1.0))
+                        flat.project()
                         run.losses.append(loss * batch.n_rows)
                         run.step += 1
                         run.result.n_steps += 1
@@ -284,6 +302,8 @@ def train(
                         if checkpoints is not None and checkpoints.due(run.result.n_steps):
                             checkpoints.keep(run.state())
                 _end_epoch(run, batches.n_rows, system, loss_function, validation, progress, group, watch)
+                if revise is not None and revise(run.epoch, config.epochs):
+                    run.forget_best()
             if checkpoints is not None:
                 checkpoints.keep(run.state())
         except KeyboardInterrupt:

@@ -5,7 +5,7 @@ The data are expected in scaled units (about zero mean and unit spread per colum
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,10 @@ from deepfls._checks.samples import known_mean
 from deepfls._checks.tensors import check_magnitude_values
 from deepfls._checks.values import check_number, check_option
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
-from deepfls.functional.firing import relative_firing
+from deepfls.functional.firing import relative_firing, share_of
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training.terms import start_terms
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -31,6 +32,8 @@ _KMEANS_ROWS, _KMEANS_SAMPLE, _KMEANS_ROUNDS = 10_000, 5_000, 25
 # Elements of one chunk of the design matrix, and unknowns of one linear solve, that a laptop takes in its stride.
 _CHUNK_ELEMENTS = 2**24
 _MAX_UNKNOWNS = 3_000
+# Least width of a set in spacings of the data, largest in ranges of it, and the rows that tell the spacing.
+_NARROWEST, _WIDEST, _SPACING_ROWS = 0.05, 4.0, 1_000
 
 
 def initialize_system(
@@ -43,6 +46,7 @@ def initialize_system(
     width: float = 1.0,
     ridge: float = 1e-3,
     sample_weight: Tensor | None = None,
+    n_terms: Sequence[int] = (),
     random_state: np.random.RandomState,
     part: slice = slice(None),
     total: Callable[[Tensor], Tensor] | None = None,
@@ -65,6 +69,8 @@ def initialize_system(
     ridge : float
         Weight of the penalty on the consequents, per training row.
     sample_weight : Tensor, shape (batch,), optional
+    n_terms : sequence of int
+        Terms of every input that the rules share; empty where every rule has sets of its own.
     random_state : RandomState
         Source of all randomness.
     part : slice
@@ -81,10 +87,23 @@ def initialize_system(
     rows = x.detach().cpu().double().numpy()
     if system.missing:
         rows = filled(rows)
-    system.centers = torch.from_numpy(start_centers(rows, system.n_rules, centers, random_state))
-    sigmas = torch.from_numpy(start_sigmas(rows, width)).expand(system.n_rules, -1)
+    found = start_centers(rows, system.n_rules, centers, random_state)
+    if n_terms:
+        power = share_of(system.tnorm, system.n_features)
+        terms = start_terms(rows, np.stack([rows.min(axis=0), rows.max(axis=0)]), found, n_terms, power)
+        system.antecedents.share_terms(terms.chosen, max(n_terms))
+        system.antecedents.set_range(terms.low, terms.high, terms.smallest, terms.largest)
+        found = terms.centers
+    bounds = system.antecedents.bounds
+    start = torch.from_numpy(found).to(system.centers)
+    system.centers = start if bounds is None else start.clamp(*bounds[:2])
+    n_sets = system.antecedents.n_sets
+    sigmas = torch.from_numpy(start_sigmas(rows, width)).expand(n_sets, -1)
+    limits = system.antecedents.width_limits
+    if limits is not None:  # with a margin for the ± of the two widths
+        sigmas = sigmas.clamp(1.02 * limits[0].to(sigmas), limits[1].to(sigmas) / 1.02)
     seed = torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))
-    shape = (system.n_rules, system.n_features)
+    shape = (n_sets, system.n_features)
     if isinstance(system, IT2FLS):
         # As in the paper: σ' ± |Δ| with Δ ~ U(0, 0.01), and h = sigmoid(U(0, 1)).
         # DIFF(paper): Δ is relative to the width, about 1 in the paper's units, so that narrow sets start valid too.
@@ -115,6 +134,20 @@ def start_sigmas(rows: Array, width: float) -> Array:
     deviation = np.where(deviation > 0, deviation, 1.0)
     # The bounds leave a margin for the ± of the two widths.
     return np.clip(deviation * width, MIN_SIGMA * 2, MAX_SIGMA / 2)
+
+
+def width_limits(rows: Array, span: Array) -> Array:
+    """Least and largest sensible width of the sets of every input, (2, features).
+
+    A twentieth of the spacing of the data, their range over the number of different values less 1, as far as a thousand
+    rows tell; and four ranges, where a grade hardly changes over the data. No limits for an input of one value.
+    """
+    seen = rows[:: -(-len(rows) // _SPACING_ROWS)]
+    length = span[1] - span[0]
+    n_gaps = np.array([max(len(np.unique(column)) - 1, 1) for column in seen.T])
+    limits = np.stack([_NARROWEST * length / n_gaps, _WIDEST * length])
+    limits = np.where(length > 0, limits, [[MIN_SIGMA], [MAX_SIGMA]])
+    return np.clip(limits, 2 * MIN_SIGMA, MAX_SIGMA / 2)
 
 
 def start_centers(rows: Array, n_rules: int, method: str, random_state: np.random.RandomState) -> Array:

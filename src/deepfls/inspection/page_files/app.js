@@ -4,6 +4,9 @@ class App {
   constructor(data) {
     this.data = data;
     this.system = new System(data);
+    // The system that was calibrated, where it is not that of the predictions.
+    const { interval } = data;
+    this.calibrated = interval && interval.system ? new System({ ...data, ...interval.system }) : this.system;
     this.output = 0;
     this.sample = null;
     this.start = data.inputs.start.slice();
@@ -53,6 +56,25 @@ class App {
     show();
   }
 
+  // The calibrated interval of output k here: of a row of the data as it was computed, else from the calibrated system.
+  interval(k) {
+    const { data, interval } = this.data;
+    if (data && data.intervals && this.sample !== null) return data.intervals[this.sample].map((end) => end[k]);
+    if (!interval) return null;
+    const now = this.calibrated === this.system ? this.now : this.calibrated.infer(this.x),
+      { left, right, y } = now.outputs[k],
+      gain = interval.gain[k],
+      reach = interval.reach[k],
+      crisp = this.now.outputs[k].y;
+    return [Math.min(y - gain * (y - left) - reach, crisp), Math.max(y + gain * (right - y) + reach, crisp)];
+  }
+
+  // Whether class k is in the calibrated set of the row of the data that is shown; null where there is none.
+  inSet(k) {
+    const { data } = this.data;
+    return data && data.sets && this.sample !== null ? data.sets[this.sample][k] : null;
+  }
+
   // A value of output k with the number of decimals that its scale needs.
   figure(value, k) {
     const { low, high } = this.data.outputs;
@@ -73,6 +95,10 @@ class App {
   }
 
   rank() {
+    if (this.data.inputs.ranked && !this.ranked) {
+      this.ranked = this.data.inputs.ranked.slice(); // by importance at first
+      return;
+    }
     const swings = this.data.inputs.names.map((_, m) => this.swing(m));
     this.ranked = swings.map((_, m) => m).sort((a, b) => swings[b] - swings[a] || a - b);
   }

@@ -137,6 +137,11 @@ function axes(group, box, xs, ys, names) {
     group.append(
       svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "tick mid", text: shorten(names[0], 40) }),
     );
+  if (names && names[1]) {
+    const middle = (box.top + box.bottom) / 2,
+      text = shorten(names[1], Math.floor((box.bottom - box.top) / 7));
+    group.append(svg("text", { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, class: "tick mid", text }));
+  }
   return { X, Y };
 }
 

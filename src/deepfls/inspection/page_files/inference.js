@@ -72,14 +72,14 @@ class System {
     return -0.5 * this.power * d * d;
   }
 
-  // Lower and upper grade of the set of rule p over input m, without the power of "htsk".
+  // Lower and upper grade of the set of rule p over input m, as they act in the firing.
   grades(p, m, v) {
     const i = p * this.M + m,
       up = (v - this.centers[i]) / this.upperSigmas[i],
       low = (v - this.centers[i]) / this.lowerSigmas[i];
     const t = this.planes ? this.t : 1,
-      upper = Math.exp(-0.5 * (t * up * up + (1 - t) * low * low)),
-      lower = Math.exp((this.logHeights ? t * this.logHeights[i] : 0) - 0.5 * low * low);
+      upper = Math.exp(-0.5 * this.power * (t * up * up + (1 - t) * low * low)),
+      lower = Math.exp(this.power * ((this.logHeights ? t * this.logHeights[i] : 0) - 0.5 * low * low));
     return [Math.min(lower, upper), upper];
   }
 

@@ -7,6 +7,8 @@ class OutputPanel {
     this.app = app;
     const { names } = app.data.outputs;
     this.gauges = names.map((name, k) => this.gauge(name || "(no name)", k));
+    byId("outputs").classList.toggle("several", names.length > 1);
+    byId("interval-key").hidden = app.data.interval === null && !(app.data.data && app.data.data.intervals);
     byId("gauges").replaceChildren(...this.gauges.map((g) => g.root));
     const host = byId("switch");
     chart(host, app.system.interval ? 262 : 142, (state) => {
@@ -22,8 +24,10 @@ class OutputPanel {
       several = app.system.K > 1;
     const g = {
       value: el("output", { class: "value", "aria-live": "off" }),
-      set: el("span", { class: "setext" }),
+      interval: el("span", { class: "setext" }),
+      set: el("span", { class: "small" }),
       band: el("i", { class: "band" }),
+      calibrated: el("i", { class: "calibrated", hidden: true }),
       mark: el("i", { class: "mark" }),
       truth: el("i", { class: "truth", hidden: true }),
       scale: el("div", { class: "scale", "aria-hidden": "true" }),
@@ -43,8 +47,8 @@ class OutputPanel {
     g.root = el(
       "div",
       { class: "gauge" },
-      el("div", { class: "reading" }, title, g.value, g.set),
-      el("div", { class: "track" }, g.band, g.truth, g.mark),
+      el("div", { class: "reading" }, title, g.value, g.interval, g.set),
+      el("div", { class: "track" }, g.band, g.calibrated, g.truth, g.mark),
       g.scale,
     );
     return g;
@@ -57,11 +61,14 @@ class OutputPanel {
       chances = app.data.classifies ? softmax(outputs.map((o) => o.y)) : null;
     this.gauges.forEach((g, k) => {
       const { left, right, y } = outputs[k];
+      const interval = app.interval(k),
+        least = interval ? Math.min(left, interval[0]) : left,
+        most = interval ? Math.max(right, interval[1]) : right;
       const span = g.high - g.low;
-      if (left < g.low || right > g.high || !g.drawn) {
+      if (least < g.low || most > g.high || !g.drawn) {
         // A scale only grows: if it followed the output, the mark would not move.
-        g.low = Math.min(g.low, left - 0.02 * span);
-        g.high = Math.max(g.high, right + 0.02 * span);
+        g.low = Math.min(g.low, least - 0.02 * span);
+        g.high = Math.max(g.high, most + 0.02 * span);
         const marks = ticks(g.low, g.high, 6);
         g.scale.replaceChildren(
           ...marks.map((v) => {
@@ -73,9 +80,24 @@ class OutputPanel {
         g.drawn = true;
       }
       // For a class the probability is shown first.
-      const ends = app.system.interval ? `[${app.figure(left, k)}, ${app.figure(right, k)}]` : "";
+      const ends = app.system.interval ? `type-reduced set ${app.figure(left, k)} to ${app.figure(right, k)}` : "";
       write(g.value, chances ? percent(chances[k]) : app.figure(y, k));
-      write(g.set, chances ? `score ${app.figure(y, k)} ${ends}` : ends);
+      const inSet = app.inSet(k),
+        coverage = app.data.coverage === null ? "" : percent(app.data.coverage).replace(".0", "");
+      write(
+        g.interval,
+        interval
+          ? `${coverage} interval ${app.figure(interval[0], k)} to ${app.figure(interval[1], k)}`
+          : inSet
+            ? `in the ${coverage} set`
+            : "",
+      );
+      write(g.set, chances ? `score ${app.figure(y, k)}${ends ? `, ${ends}` : ""}` : ends);
+      g.calibrated.hidden = !interval;
+      if (interval) {
+        g.calibrated.style.left = `${this.at(g, interval[0])}%`;
+        g.calibrated.style.width = `${this.at(g, interval[1]) - this.at(g, interval[0])}%`;
+      }
       g.root.classList.toggle("first", chances !== null && chances[k] === Math.max(...chances));
       g.band.style.left = `${this.at(g, left)}%`;
       g.band.style.width = `${this.at(g, right) - this.at(g, left)}%`;
@@ -203,13 +225,16 @@ class OutputPanel {
     });
     const words = byId("switch-words");
     if (!app.system.interval)
-      write(words, "Every rule stands at its consequent, as high as it fires: the output is their balance point.");
+      write(
+        words,
+        "Across: what the rules say; upwards: how strongly they fire. The output is the balance point of the rules.",
+      );
     else {
       const atLeft = weights.leftUpper.filter(Boolean).length,
         atRight = weights.rightUpper.filter(Boolean).length;
       write(
         words,
-        `Switch points: at y left, ${atLeft} of ${plural(P, "rule")} at or below it have their upper firing as weight, the others their lower; at y right, ${atRight} at or above it.`,
+        `Across: what the rules say; upwards: their firing, lower to upper. Switch points: at y left, ${atLeft} of ${plural(P, "rule")} at or below it have their upper firing as weight, the others their lower; at y right, ${atRight} at or above it.`,
       );
     }
   }

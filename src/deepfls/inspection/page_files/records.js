@@ -31,7 +31,9 @@ function buildRecords(app) {
         ),
       ),
     );
-    byId("metrics-rows").textContent = `On ${data.rows.toLocaleString("en")} rows.`;
+    byId("metrics-rows").textContent =
+      `On the ${data.rows.toLocaleString("en")} rows that this page was made with; whether the model was trained on them, the page does not know.` +
+      (data.intervals ? " Covered: share of the true values in their calibrated intervals; width: mean of these intervals." : "");
   }
   if (history.length > 1) {
     byId("history-panel").hidden = false;
@@ -57,7 +59,7 @@ function drawHistory(state, history) {
   low -= margin;
   high += margin;
   const group = svg("g"),
-    box = { left: 58, right: state.width - 12, top: 10, bottom: state.height - 40 };
+    box = { left: 72, right: state.width - 16, top: 10, bottom: state.height - 40 };
   const first = history[0].epoch,
     last = history[history.length - 1].epoch;
   const X = (v) => box.left + ((v - first) / (last - first || 1)) * (box.right - box.left),
@@ -73,6 +75,7 @@ function drawHistory(state, history) {
     group.append(svg("text", { x: X(v), y: box.bottom + 16, class: "tick mid", text: String(Math.round(v)) }));
   group.append(
     svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "tick mid", text: "epoch" }),
+    svg("text", { x: 12, y: 95, transform: "rotate(-90 12 95)", class: "tick mid", text: "loss, logarithmic" }),
     svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }),
   );
   lines.forEach((name) => {

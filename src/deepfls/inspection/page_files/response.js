@@ -82,21 +82,40 @@ class ResponsePanel {
       rights = [],
       ys = [];
     const grid = evenly(low[m], high[m], CURVE);
-    app.system.sweep(app.x, app.now, [m], [grid], k, (i, _, left, right, y) => {
-      xs.push(grid[i]);
-      lefts.push(left);
-      rights.push(right);
-      ys.push(y);
-    });
-    const here = app.now.outputs[k];
+    const classes = app.data.classifies,
+      scores = classes ? grid.map(() => []) : null;
+    for (let output = 0; output < (classes ? app.system.K : 1); output++)
+      app.system.sweep(app.x, app.now, [m], [grid], classes ? output : k, (i, _, left, right, y) => {
+        if (classes) {
+          scores[i].push(y);
+          return;
+        }
+        xs.push(grid[i]);
+        lefts.push(left);
+        rights.push(right);
+        ys.push(y);
+      });
+    // For classes the probability, which the scores of all of them make.
+    if (classes)
+      scores.forEach((row, i) => {
+        const chance = softmax(row)[k];
+        xs.push(grid[i]);
+        [lefts, rights, ys].forEach((values) => values.push(chance));
+      });
+    const chances = classes ? softmax(app.now.outputs.map((o) => o.y)) : null,
+      here = classes ? { left: chances[k], right: chances[k], y: chances[k] } : app.now.outputs[k];
+    write(byId("curve-kind"), classes ? "probability of" : "");
     document.querySelectorAll(".output-name").forEach((node) => write(node, app.data.outputs.names[k]));
     let bottom = Math.min(here.left, ...lefts),
       top = Math.max(here.right, ...rights);
     const margin = 0.06 * (top - bottom) || Math.abs(top) * 0.05 || 1;
-    bottom -= margin;
-    top += margin;
-    this.box = { left: 58, right: view.width - 12, top: 10, bottom: view.height - 40 };
-    const { X, Y } = axes(this.axis, this.box, [low[m], high[m]], [bottom, top], [app.data.inputs.names[m]]);
+    bottom = classes ? 0 : bottom - margin;
+    top = classes ? 1 : top + margin;
+    this.box = { left: 72, right: view.width - 12, top: 10, bottom: view.height - 40 };
+    const { X, Y } = axes(this.axis, this.box, [low[m], high[m]], [bottom, top], [
+      app.data.inputs.names[m],
+      classes ? "probability" : app.data.outputs.names[k],
+    ]);
     set(this.band, {
       d: path(xs.map((v, i) => [X(v), Y(rights[i])]).concat(xs.map((v, i) => [X(v), Y(lefts[i])]).reverse())) + "Z",
     });
@@ -194,6 +213,9 @@ class ResponsePanel {
       "aria-label",
       `Output ${app.data.outputs.names[k]} over ${names[pair[0]]} and ${names[pair[1]]}, from ${number(least)} to ${number(largest)}. Arrow keys move both inputs.`,
     );
+    write(byId("surface-kind"), app.data.classifies ? "score of" : "");
+    write(byId("surface-x-name"), names[pair[0]]);
+    write(byId("surface-y-name"), names[pair[1]]);
     const marks = [least, (least + largest) / 2, largest].map((v) => number(v, 4));
     ["surface-least", "surface-middle", "surface-largest"].forEach((id, i) => write(byId(id), marks[i]));
     const spans = {

@@ -48,7 +48,7 @@ class RulePanel {
     if (key === "share") return app.data.shares ? app.data.shares[p] : 0;
     if (key === "firing") return app.now.logUpper[p];
     if (key === "says") return app.now.consequents[p * K + app.output];
-    return app.weights.crisp[p] * app.now.consequents[p * K + app.output];
+    return app.weights.crisp[p];
   }
 
   ordered() {
@@ -107,7 +107,7 @@ class RulePanel {
         ),
         this.heading("firing", "Firing", "Lower and upper firing strength"),
         this.heading("says", "Says", `Consequent of the rule for ${output}`),
-        this.heading("adds", "Adds", "Weight times consequent: these add up to the output"),
+        this.heading("adds", "Weight", "Share of the rule in the output: the output is the mean of what the rules say, by weight"),
       ),
     );
     const order = this.ordered(),
@@ -139,7 +139,12 @@ class RulePanel {
       null,
       el("th", { scope: "row", text: String(p + 1) }),
       app.data.shares ? el("td", { class: "num small", text: percent(app.data.shares[p]) }) : null,
-      ...cells.map((c) => el("td", { class: "set" }, c.root)),
+      ...cells.map((c) => {
+        const { active, terms, words } = app.data;
+        if (!active[p][c.m]) return el("td", { class: "set" }, el("span", { class: "any", text: "any" }));
+        const word = terms ? el("span", { class: "term", text: words[c.m][terms[p][c.m]] }) : null;
+        return el("td", { class: "set" }, c.root, word);
+      }),
       el("td", { class: "firing" }, el("div", { class: "bar" }, parts.upper, parts.lower), parts.firing),
       parts.consequent,
       el("td", { class: "num adds" }, parts.contribution, el("div", { class: "bar" }, parts.weight)),
@@ -212,11 +217,12 @@ class RulePanel {
       const small = (f) => (f > 0 && f < 0.0005 ? "<0.001" : f.toFixed(3));
       write(row.firing, app.system.interval ? `${small(low)} – ${small(up)}` : small(up));
       write(row.consequent, app.figure(consequent, k));
-      write(row.contribution, app.figure(w * consequent, k));
+      write(row.contribution, percent(w));
       row.weight.style.transform = `scaleX(${w / most})`;
       row.root.classList.toggle("idle", w < 0.001);
     }
-    write(this.total, `${plural(app.system.P, "rule")} together: ${app.figure(app.now.outputs[k].y, k)}`);
+    const score = app.data.classifies ? "score " : "";
+    write(this.total, `${plural(app.system.P, "rule")}, averaged by weight: ${score}${app.figure(app.now.outputs[k].y, k)}`);
   }
 
   sentences() {
@@ -238,29 +244,38 @@ class RulePanel {
     const items = order.slice(0, this.all ? order.length : ROWS).map((p) => {
       const item = el("li", { value: p + 1 }),
         clauses = [];
-      inputs.forEach((m, j) => {
+      let written = 0;
+      inputs.forEach((m) => {
         const i = p * M + m,
           at = (s.centers[i] - low[m]) / (high[m] - low[m]),
           constant = app.data.inputs.constant[m],
-          { labels } = app.data;
-        const word = constant
-          ? ""
-          : at < 0
-            ? "below the data"
-            : at > 1
-              ? "above the data"
-              : labels[Math.min(Math.floor(labels.length * at), labels.length - 1)];
+          { labels, terms, words } = app.data;
+        if (!app.data.active[p][m]) return;
+        const own = terms ? words[m][terms[p][m]] : null;
+        const word = own
+          ? own
+          : constant
+            ? ""
+            : at < 0
+              ? "below the data"
+              : at > 1
+                ? "above the data"
+                : labels[Math.min(Math.floor(labels.length * at), labels.length - 1)];
+        // Half-widths at half grade, as they act in the firing.
+        const acting = Math.sqrt((2 * Math.log(2)) / s.power),
+          half = (sigmas) => number(acting * sigmas[i], 4);
         const width =
           interval && app.data.uncertainty !== "h"
-            ? `±${number(s.lowerSigmas[i], 4)} to ${number(s.upperSigmas[i], 4)}`
-            : `±${number(s.upperSigmas[i], 4)}`;
+            ? `±${half(s.lowerSigmas)} to ${half(s.upperSigmas)}`
+            : `±${half(s.upperSigmas)}`;
         clauses.push(
-          el("span", { class: "word", text: j ? " AND " : "IF " }),
+          el("span", { class: "word", text: written++ ? " AND " : "IF " }),
           el("span", { text: `${names[m]} is ` }),
           el("b", { text: word }),
-          el("span", { text: `${word ? ", " : ""}about ${number(s.centers[i], 4)} (${width})` }),
+          el("span", { text: own ? "" : `${word ? ", " : ""}about ${number(s.centers[i], 4)} (${width})` }),
         );
       });
+      if (!written) clauses.push(el("span", { class: "word", text: "IF " }), el("span", { text: "anything" }));
       if (rest > 0) clauses.push(el("span", { class: "muted", text: ` and ${rest} more` }));
       app.data.outputs.names.forEach((name, k) => {
         let text = `${app.data.classifies ? "score of " : ""}${name} = ${number(s.intercepts[p * K + k])}`;
@@ -277,5 +292,10 @@ class RulePanel {
       return item;
     });
     host.replaceChildren(...items);
+    byId("vocabulary").replaceChildren(
+      ...app.data.vocabulary.map(([name, terms]) =>
+        el("li", null, el("b", { text: name }), el("span", { text: `: ${terms.map(([word, text]) => `${word}, ${text}`).join("; ")}` })),
+      ),
+    );
   }
 }

@@ -1,0 +1,128 @@
+"""Pushes of the inputs: Shapley values of the outputs against a reference row.
+
+Move the inputs one after another from their reference value to their actual one; the step of input m is the change of the
+output when m moves. The push of m is the mean of its step over the orders in which the inputs can move. In any one order
+the steps add up to y(x) - y(reference) exactly, so their means do too, for any number of orders. With few inputs all orders
+are averaged, by way of all subsets; with many inputs, random orders and their reverses, whose means are estimates.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from deepfls.inspection.plain import Array, PlainOutput, PlainSystem
+
+# Up to so many inputs all 2^inputs subsets are evaluated.
+EXACT_INPUTS = 10
+# Largest number of rows evaluated for the random orders of one row; at least one order and its reverse are evaluated.
+_ROWS = 20_000
+# Rows evaluated for all rows of a table together, about, and the least for one of them.
+_TABLE_ROWS, _LEAST_ROWS = 2_000_000, 256
+
+
+class Pushes(NamedTuple):
+    """Outputs at the reference, and the push of every input on the way to x.
+
+    ``base`` holds three arrays (outputs,) and ``pushes`` three arrays (features, outputs), each for y_left, y_right and y.
+    ``exact`` is True if all orders were averaged.
+    """
+
+    base: PlainOutput
+    pushes: PlainOutput
+    exact: bool
+
+
+def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: int = 0, n_evaluated: int = _ROWS) -> Pushes:
+    """Pushes for a row x (features,) from a reference row (features,), both in the units of the data.
+
+    ``n_evaluated`` is the number of rows that may be evaluated for it, about.
+    """
+    # The push of an input that is at its reference is 0 in every order.
+    moved = np.flatnonzero(x != reference)
+    base = plain.output(reference[np.newaxis])
+    exact = len(moved) <= EXACT_INPUTS and 2 ** len(moved) <= n_evaluated
+    if exact:
+        found = _by_subsets(plain, x, reference, moved)
+    else:
+        found = _by_orders(plain, x, reference, moved, random_state, n_evaluated)
+    pushes = []
+    for values in found:
+        column = np.zeros((plain.n_features, plain.n_outputs))
+        column[moved] = values
+        pushes.append(column)
+    return Pushes(PlainOutput(*(end[0] for end in base)), PlainOutput(*pushes), exact)
+
+
+def pushes_of_rows(plain: PlainSystem, x: Array, reference: Array) -> Array:
+    """Pushes on the crisp outputs of rows x (rows, features), (rows, features, outputs)."""
+    n_evaluated = int(np.clip(_TABLE_ROWS // max(len(x), 1), _LEAST_ROWS, _ROWS))
+    found = [input_pushes(plain, row, reference, n_evaluated=n_evaluated).pushes.y for row in x]
+    return np.stack(found) if found else np.zeros((0, plain.n_features, plain.n_outputs))
+
+
+def _by_subsets(plain: PlainSystem, x: Array, reference: Array, moved: Array) -> list[Array]:
+    count = len(moved)
+    subsets = (np.arange(2**count)[:, np.newaxis] >> np.arange(count)) & 1
+    rows = np.repeat(reference[np.newaxis], len(subsets), axis=0)
+    rows[:, moved] = np.where(subsets, x[moved], reference[moved])
+    sizes = subsets.sum(axis=1)
+    # Share of the orders in which exactly a given subset of the other inputs moves before an input.
+    shares = np.array([1.0 / (count * math.comb(count - 1, size)) for size in range(count)] or [0.0])
+    found = []
+    for values in plain.output(rows):
+        pushes = []
+        for m in range(count):
+            before = np.flatnonzero(subsets[:, m] == 0)
+            steps = values[before | (1 << m)] - values[before]
+            pushes.append(shares[sizes[before]] @ steps)
+        found.append(np.array(pushes).reshape(count, plain.n_outputs))
+    return found
+
+
+def _by_orders(
+    plain: PlainSystem, x: Array, reference: Array, moved: Array, random_state: int, n_evaluated: int
+) -> list[Array]:
+    random = np.random.default_rng(random_state)
+    n_pairs = max(1, n_evaluated // (2 * len(moved)))
+    first, last = (_joined_values(plain, row) for row in (reference, x))
+    steps = _input_terms(plain, x, moved) - _input_terms(plain, reference, moved)
+    totals = [np.zeros((len(moved), plain.n_outputs)) for _ in PlainOutput._fields]
+    for _ in range(n_pairs):
+        order = random.permutation(len(moved))
+        for sequence in (order, order[::-1]):
+            # In row k the first k inputs of the sequence have moved. A cumulative sum adds one term per row, not k.
+            rows = np.concatenate([first, first + np.cumsum(steps[sequence], axis=0)])
+            rows[-1] = last[0]  # without the rounding of the sum
+            for total, values in zip(totals, _reduced(plain, rows), strict=True):
+                total[sequence] += np.diff(values, axis=0)
+    return [total / (2 * n_pairs) for total in totals]
+
+
+def _joined_values(plain: PlainSystem, row: Array) -> Array:
+    """Lower log-firing, upper log-firing and consequents of a row, side by side, (1, rules * (2 + outputs))."""
+    return np.concatenate([values.reshape(1, -1) for values in plain.rule_values(row[np.newaxis])], axis=1)
+
+
+def _input_terms(plain: PlainSystem, row: Array, inputs: Array) -> Array:
+    """The terms of the given inputs in :func:`_joined_values`, (inputs, rules * (2 + outputs))."""
+    s, values = plain, plain.clipped(row[np.newaxis])[0, inputs]
+    # An input that is not known has grade 1, and the consequent of a rule takes the center of its set.
+    unknown = np.isnan(values)
+    values = np.where(unknown, s.centers[:, inputs], values)  # (rules, inputs)
+    lower, upper = (
+        -0.5 * s.grade_power * np.square((values - s.centers[:, inputs]) / sigmas[:, inputs]).T
+        for sigmas in (s.lower_sigmas, s.upper_sigmas)
+    )
+    if s.kind != "gt2":
+        lower[unknown] -= s.grade_power * s.log_heights[:, inputs].T[unknown]
+    consequents = (s.slopes[:, :, inputs] * values[:, np.newaxis]).transpose(2, 0, 1).reshape(len(inputs), -1)
+    return np.concatenate([lower, upper, consequents], axis=1)
+
+
+def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:
+    n = plain.n_rules
+    lower, upper, consequents = rows[:, :n], rows[:, n : 2 * n], rows[:, 2 * n :].reshape(len(rows), n, -1)
+    return plain.reduced(np.minimum(lower, upper), upper, consequents)

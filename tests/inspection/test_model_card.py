@@ -1,0 +1,50 @@
+"""The model card: rules, measures with their rows, calibration, as HTML and Markdown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from deepfls import FLSRegressor
+from inspection_cases import HOSTILE, LABELS, X, Y, classifier, hostile_regressor
+
+
+def test_card_holds_what_a_reader_asks_for(tmp_path: Path) -> None:
+    model = FLSRegressor(n_rules=3, n_terms=2, coverage=0.8, epochs=3, random_state=0).fit(X, Y[:, 0])
+    text = model.to_card(tmp_path / "card.md", X, Y[:, 0], title="Plant").read_text(encoding="utf-8")
+    assert text.startswith("# Plant\n")
+    for part in (
+        "## Measures",
+        "On 150 rows",
+        "covered",
+        "Intervals of coverage 80%",
+        "## Vocabulary",
+        "## Rules",
+        "x0 is",
+    ):
+        assert part in text
+    page = model.to_card(tmp_path / "card.html", X, Y[:, 0]).read_text(encoding="utf-8")
+    assert "data:image/png;base64," in page
+    assert "<script" not in page
+    assert len(page) < 600_000
+
+
+def test_card_without_rows_says_so(tmp_path: Path) -> None:
+    text = classifier().to_card(tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "no rows with true values" in text
+    assert "no calibrated sets of classes" in text
+    measured = classifier().to_card(tmp_path / "card.md", X, LABELS).read_text(encoding="utf-8")
+    assert "accuracy" in measured
+
+
+def test_names_cannot_become_markup(tmp_path: Path) -> None:
+    page = hostile_regressor().to_card(tmp_path / "card.html").read_text(encoding="utf-8")
+    assert HOSTILE[0] not in page
+    assert "<img src=x" not in page
+
+
+def test_other_endings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="the ending of path must be one of"):
+        classifier().to_card(tmp_path / "card.pdf", np.zeros((1, 4)))
