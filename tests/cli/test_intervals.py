@@ -211,3 +211,22 @@ def test_predict_refuses_to_write_a_column_twice(run: Run, refused: Refused, fol
     train(run, "--target", "y", "--target", "y_lower", "--coverage", "0.9")
     said = refused("predict", "m.fls", "big.csv", "--interval", "0.9", code=1)
     assert said == "Column 'y_lower' would be written twice, as a target and as an end of an interval."
+
+
+def test_predict_adds_quantiles(run: Run, folder: Path) -> None:
+    train(run, "--target", "y", "--target", "z", "--kind", "gt2", "--loss", "quantiles")
+    run("predict", "m.fls", "big.csv", "--quantiles", "0.9,0.1", "--out", "p.csv")
+    table = csv.read_csv(folder / "p.csv")
+    assert table.column_names == ["y", "z", "y_q0.9", "y_q0.1", "z_q0.9", "z_q0.1"]
+    model: Any = load(folder / "m.fls")
+    x = csv.read_csv(folder / "big.csv").select(["x"]).to_pandas()
+    found = np.stack([table[name].to_numpy() for name in table.column_names[2:]], axis=1).reshape(-1, 2, 2)
+    np.testing.assert_allclose(found, model.predict_quantiles(x, [0.9, 0.1]).transpose(0, 2, 1))
+
+
+def test_wrong_quantiles_are_refused(run: Run, refused: Refused) -> None:
+    train(run, "--target", "label")
+    for levels in ("0.5,1", "some", ""):
+        message = refused("predict", "m.fls", "big.csv", "--quantiles", levels, code=2)
+        assert message == (f"--quantiles must be levels greater than 0 and less than 1, such as 0.05,0.95, got {levels!r}.")
+    assert "must be used with a model of numbers" in refused("predict", "m.fls", "big.csv", "--quantiles", "0.5", code=1)

@@ -31,6 +31,7 @@ def predict(
     out: Annotated[Path | None, o.output_option("CSV or Parquet file, or folder of parts.", "standard output")] = None,
     keep: Annotated[o.Names, o.output_option("Column of DATA to copy to the output; repeat for several.")] = None,
     interval: Annotated[float | None, o.output_option("Add the ends of intervals of this coverage, such as 0.9.")] = None,
+    quantiles: Annotated[str | None, o.output_option("Add quantiles of these levels, such as 0.05,0.5,0.95.")] = None,
     familiarity: Annotated[
         bool, o.flag("--familiarity", text="Add the familiarity of each row, 0 to 1: how near it is to training rows.")
     ] = False,
@@ -45,8 +46,9 @@ def predict(
     """Write the predictions of a model for the rows of a table.
 
     A classifier gives the class and, in columns TARGET=CLASS, the probability of each. --interval adds the columns
-    TARGET_lower and TARGET_upper or, for a classifier, TARGET_set: the classes of the set, joined by |. A folder as --out
-    takes tables of any size, row group by row group, and several processes share the work.
+    TARGET_lower and TARGET_upper or, for a classifier, TARGET_set: the classes of the set, joined by |. --quantiles adds a
+    column such as TARGET_q0.05 for every level. A folder as --out takes tables of any size, row group by row group, and
+    several processes share the work.
     """
     out = None if out is None or str(out) == "-" else out
     if output.json and out is None:
@@ -54,6 +56,8 @@ def predict(
     if interval is not None and not 0.0 < interval < 1.0:
         raise UsageError(f"--interval must be greater than 0 and less than 1, got {interval}.")
     about: dict[str, Any] = {"keep": keep or [], "prefix": prefix, "interval": interval}
+    if quantiles is not None:
+        about["quantiles"] = _levels(quantiles)
     if familiarity:
         about["familiarity"] = True
 
@@ -74,6 +78,17 @@ def predict(
         name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
         raise UsageError(f"{name} must be used with a folder as --out, got {str(out or '-')!r}.")
     _write_file(model, data, out, predicted, output, force=force)
+
+
+def _levels(text: str) -> list[float]:
+    """The levels of ``--quantiles``."""
+    try:
+        levels = [float(part) for part in text.split(",")]
+    except ValueError:
+        levels = []
+    if not levels or not all(0.0 < level < 1.0 for level in levels):
+        raise UsageError(f"--quantiles must be levels greater than 0 and less than 1, such as 0.05,0.95, got {text!r}.")
+    return levels
 
 
 def _write_file(

@@ -86,17 +86,25 @@ class TableModel:
         return targets(data, self.layout, classes=self.classes is not None)
 
     def predicted(
-        self, table: DataTable, *, keep: Sequence[str], prefix: str, interval: float | None, familiarity: bool = False
+        self,
+        table: DataTable,
+        *,
+        keep: Sequence[str],
+        prefix: str,
+        interval: float | None,
+        quantiles: Sequence[float] = (),
+        familiarity: bool = False,
     ) -> pa.Table:
         """Kept columns, then a column for each target and, for a classifier, the probability of each class.
 
-        With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class. With
-        ``familiarity`` the last column is that of the rows.
+        With an ``interval`` the ends of that coverage follow each target, or the set of classes follows the class. The
+        ``quantiles`` of numbers of these levels come next. With ``familiarity`` the last column is that of the rows.
         """
         table.require(keep, why=" to keep")
         columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
         x = self.inputs(table)
         made = [(prefix + name, values) for name, values in self._predictions(x, table.n_rows, interval)]
+        made += [(prefix + name, values) for name, values in self._quantiles(x, table.n_rows, quantiles)]
         if familiarity:
             made.append((f"{prefix}familiarity", self.estimator.familiarity(x)))
         names = [name for name, _ in made]
@@ -109,6 +117,17 @@ class TableModel:
         if twice:
             raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
         return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
+
+    def _quantiles(self, x: Any, n_rows: int, levels: Sequence[float]) -> list[tuple[str, Any]]:
+        """A column for every target and level."""
+        if not levels:
+            return []
+        if self.classes is not None:
+            raise TableError("--quantiles must be used with a model of numbers, got one of classes.")
+        estimator: Any = self.estimator
+        found = estimator.predict_quantiles(x, levels).reshape(n_rows, len(levels), -1)
+        places = [(k, place) for k in range(found.shape[2]) for place in range(len(levels))]
+        return [(f"{self.target_names[k]}_q{levels[place]:g}", found[:, place, k]) for k, place in places]
 
     def _predictions(self, x: Any, n_rows: int, interval: float | None) -> list[tuple[str, Any]]:
         estimator: Any = self.estimator
