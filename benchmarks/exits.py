@@ -27,13 +27,13 @@ from _report import Row, Target, answer
 
 COMMANDS: tuple[tuple[str, int], ...] = (
     ("evaluate model.fls narrow.csv --target y", 1),
-    ("predict model.fls text.csv", 1),
+    ("predict model.fls narrow.csv", 1),
     ("explain model.fls rows.csv --row 100000", 2),
     ("predict nothing.fls rows.csv", 1),
-    ("train rows.csv --target nothing", 1),
-    ("train ragged.csv --target y", 1),
-    ("train rows.csv --target y --kind it3", 2),
-    ("train rows.parquet --stream --target nothing", 1),
+    ("train rows.csv --target nothing --out new.fls", 1),
+    ("train ragged.csv --target y --out new.fls", 1),
+    ("train rows.csv --target y --kind it3 --out new.fls", 2),
+    ("train rows.parquet --stream --target nothing --out new.fls", 1),
 )
 # What a worker of torchrun does: rank 1 kills itself once after a checkpoint, or nothing.
 _WORKER = """
@@ -89,7 +89,6 @@ def write_files(folder: Path) -> None:
     frame.to_csv(folder / "rows.csv", index=False)
     frame.to_parquet(folder / "rows.parquet", row_group_size=50)
     frame[["a", "y"]].to_csv(folder / "narrow.csv", index=False)
-    frame.assign(b=["text", *values[1:, 1]]).to_csv(folder / "text.csv", index=False)
     frame.assign(y=["text", *map(str, values[1:, 2])]).to_parquet(folder / "bad.parquet", row_group_size=50)
     (folder / "ragged.csv").write_text((folder / "rows.csv").read_text() + "1,2,3,4\n")
 

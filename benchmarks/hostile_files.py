@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import io
 import json
 import random
 import re
@@ -152,15 +153,15 @@ def good_files(folder: Path) -> dict[str, bytes]:
     x = source.normal(size=(60, 2))
     y = x[:, 0] - x[:, 1] ** 2
     table = pa.table({"a": x[:, 0], "b": x[:, 1], "y": y, "text": ["up" if value > 0 else "down" for value in y]})
-    FLSRegressor(n_rules=3, epochs=2, coverage=0.8, random_state=0).fit(table.select(["a", "b"]), y).save(folder / "model")
-    FLSRegressor(kind="t1", n_rules=3, epochs=2, tnorm="product", random_state=0).fit(table.select(["a", "b"]), y).to_fis(
-        folder / "fis"
-    )
-    parquet.write_table(table, folder / "parquet", row_group_size=20)
+    inputs = table.select(["a", "b"])
+    FLSRegressor(n_rules=3, epochs=2, coverage=0.8, random_state=0).fit(inputs, y).save(folder / "good.model")
+    simple = FLSRegressor(kind="t1", n_rules=3, epochs=2, tnorm="product", random_state=0).fit(inputs, y)
+    simple.to_fis(folder / "good.fis")
+    parquet.write_table(table, folder / "good.parquet", row_group_size=20)
     names = table.schema.names
     lines = [",".join(names), *(",".join(str(row[name]) for name in names) for row in table.to_pylist())]
-    (folder / "csv").write_text("\n".join(lines) + "\n")
-    return {kind: (folder / kind).read_bytes() for kind in FILES}
+    (folder / "good.csv").write_text("\n".join(lines) + "\n")
+    return {kind: (folder / f"good.{kind}").read_bytes() for kind in FILES}
 
 
 def opened(kind: str, path: Path) -> str:
@@ -179,7 +180,7 @@ def opened(kind: str, path: Path) -> str:
                 return "not finite"
         else:
             table = read_table(path)
-            layout = learn_layout(table, [table.names[-1]], one_hot=True)
+            layout = learn_layout(table, [table.names[-1]])
             inputs(table, layout)
             targets(table, layout, classes=True)
     except (ValueError, OSError) as error:
@@ -278,12 +279,10 @@ def hostile_names(folder: Path) -> Iterator[tuple[str, bool]]:
         else:
             lines = (folder / f"{number}.fll").read_text(encoding="utf-8").splitlines()
             yield f"FLL, {name!r}", not any(line.startswith(("RULE", "|")) or "\x1b" in line for line in lines)
-        markdown = model.rules().to_markdown()
-        yield (
-            f"Markdown, {name!r}",
-            "<script>" not in markdown and "<img" not in markdown and "\n|---|---|\n" not in markdown[40:],
-        )
-        rows = list(csv.reader(csv_bytes(table).decode().splitlines(keepends=True)))
+        markdown = model.rules().render("markdown")
+        tags = any(tag in markdown for tag in ("<script>", "<img", "[link](javascript", "\n|---|---|\n"))
+        yield f"Markdown, {name!r}", not tags
+        rows = list(csv.reader(io.StringIO(csv_bytes(table).decode(), newline="")))
         yield f"CSV, {name!r}", rows[0] == [name, "b"] and len(rows) == 61
         yield f"terminal, {name!r}", printable(name).isprintable()
 
