@@ -179,7 +179,9 @@ def predict(
     """
     _require_ray()
     import ray
+    import ray.data
 
+    least, most = num_workers if isinstance(num_workers, tuple) else (1, num_workers)
     estimator = load(model) if isinstance(model, (str, os.PathLike)) else model
     each = dict(resources or {"CPU": 0.5 if ray.cluster_resources().get("CPU", 0) > 1 else 0})
     return dataset.map_batches(
@@ -187,7 +189,7 @@ def predict(
         fn_constructor_args=(estimator, keep, prefix, coverage),
         batch_format="pyarrow",
         batch_size=batch_size,
-        concurrency=(1, num_workers) if isinstance(num_workers, int) else num_workers,
+        compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
         num_cpus=each.pop("CPU", None),
         num_gpus=each.pop("GPU", None),
         resources=each or None,
