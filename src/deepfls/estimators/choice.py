@@ -41,6 +41,8 @@ _LEVELS = (0.04, 0.2, 0.4, 0.6, 0.8, 1.0)
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
 # Largest mean number of copies of a row that are laid out.
 _MOST_COPIES = 3
+# Factor of the loss on the first fold from which longer runs are left out on the other folds.
+_RISEN = 1.1
 # Largest share of a system or a line in logits: a mixture of them may be steeper than either.
 _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
@@ -232,11 +234,13 @@ class _HeldOut:
         self._line_loss = losses[self._penalty] if losses else float("inf")
 
     def _loss(self, outputs: Array) -> float:
-        """Mean loss of outputs (rows, outputs) for the rows held out."""
-        losses = self._task.losses(torch.from_numpy(outputs), self._target, self._config.point_loss())
+        """Mean loss of outputs (rows, outputs) for the first of the rows held out."""
+        target = self._target[: len(outputs)]
+        weight = None if self._weight is None else self._weight[: len(outputs)]
+        losses = self._task.losses(torch.from_numpy(outputs), target, self._config.point_loss())
         if losses.ndim:
             losses = losses.flatten(1).mean(dim=1) if losses.ndim > 1 else losses
-            losses = losses.mean() if self._weight is None else (losses * self._weight).mean()
+            losses = losses.mean() if weight is None else (losses * weight).mean()
         return float(losses)
 
     def _outputs(self, n_rules: int, path: recipe.Path) -> dict[float, Array]:
@@ -247,7 +251,13 @@ class _HeldOut:
         for kept, held in self._parts:
             sums: dict[float, list[Array]] = {share: [] for share in epochs.values()}
 
-            def note(epoch: int, system: System, held: Rows = held, sums: dict[float, list[Array]] = sums) -> None:
+            def note(
+                epoch: int,
+                system: System,
+                held: Rows = held,
+                sums: dict[float, list[Array]] = sums,
+                epochs: dict[int, float] = epochs,
+            ) -> None:
                 if epoch in epochs:
                     sums[epochs[epoch]].append(self._task.outputs(system, held.x))
 
@@ -256,7 +266,22 @@ class _HeldOut:
             for share, outputs in sums.items():
                 if len(outputs) == self._n_systems:
                     found[share].append(np.mean(outputs, axis=0))
+            if len(self._parts) > 1 and held is self._parts[0][1]:
+                longest = self._useful_share({share: parts[0] for share, parts in found.items() if parts})
+                epochs = {epoch: share for epoch, share in epochs.items() if share <= longest}
+                choice = dataclasses.replace(choice, epoch_share=longest)
         return {share: np.concatenate(parts) for share, parts in found.items() if len(parts) == len(self._parts)}
+
+    def _useful_share(self, outputs: dict[float, Array]) -> float:
+        """The largest share of the epochs that the other folds need to see, from the outputs of the first one.
+
+        Beyond twice the best share only if the loss has not risen by much: where it has, rows are learned by heart.
+        """
+        losses = {share: self._loss(found) for share, found in outputs.items() if np.isfinite(found).all()}
+        if not losses:
+            return 1.0
+        best = min(losses, key=lambda share: losses[share])
+        return max(share for share in losses if share <= 2.1 * best or losses[share] <= _RISEN * losses[best])
 
     def fewest_rules(self, numbers: tuple[int, ...], path: recipe.Path) -> int:
         """The fewest rules that are nearly as good as the best number."""

@@ -120,7 +120,8 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
 
     def decision_function(self, X: Any) -> Array:
         """Scores of the classes, (rows, classes); for two classes that of the second beyond the first, (rows,)."""
-        logits = self._model.outputs(self._known_x(X))
+        x = self._known_x(X)
+        logits = self._model.outputs(x)
         return logits[:, 1] - logits[:, 0] if logits.shape[1] == 2 else logits
 
     def predict(self, X: Any) -> Array:
