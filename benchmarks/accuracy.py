@@ -151,17 +151,20 @@ def measure(name: str, model: str, number: int, folder: Path, python: Path | Non
 # Tables
 
 
+def common_splits(rows: Sequence[dict[str, Any]], name: str) -> set[int]:
+    """The splits of a set that all of its models have."""
+    own = [row for row in rows if row["set"] == name]
+    return set.intersection(*({row["split"] for row in own if row["model"] == model["model"]} for model in own))
+
+
 def means(rows: Sequence[dict[str, Any]], measure: str) -> dict[tuple[str, str], float]:
     """Mean of a measure by set and model, over the splits that all models of the set have."""
     found: dict[tuple[str, str], float] = {}
     for name in dict.fromkeys(row["set"] for row in rows if measure in row):
-        own = [row for row in rows if row["set"] == name]
-        models = dict.fromkeys(row["model"] for row in own)
-        common = set.intersection(*({row["split"] for row in own if row["model"] == model} for model in models))
-        for model in models:
-            values = [row[measure] for row in own if row["model"] == model and row["split"] in common]
-            if values:
-                found[name, model] = float(np.mean(values))
+        common = common_splits(rows, name)
+        own = [row for row in rows if row["set"] == name and row["split"] in common]
+        for model in dict.fromkeys(row["model"] for row in own):
+            found[name, model] = float(np.mean([row[measure] for row in own if row["model"] == model]))
     return found
 
 
@@ -174,10 +177,9 @@ def table_of(rows: Sequence[dict[str, Any]], measure: str, *, largest: bool = Fa
         values = np.array([found.get((name, model), np.nan) for model in models])
         order = -values if largest else values
         ranks.append([np.nan if np.isnan(v) else 1 + np.sum(order < v) for v in order])
-        splits = {row["split"] for row in rows if row["set"] == name}
         best = np.nanmin(order)
         cells = ["-" if np.isnan(v) else f"**{abs(v):.4g}**" if v == best else f"{abs(v):.4g}" for v in order]
-        lines.append([f"{name}{' †' if name in UNSEEN else ''} ({len(splits)})", *cells])
+        lines.append([f"{name}{' †' if name in UNSEEN else ''} ({len(common_splits(rows, name))})", *cells])
     lines.append(["mean rank", *(f"{rank:.1f}" for rank in np.nanmean(ranks, axis=0))])
     return markdown_table(["set (splits)", *models], lines)
 
@@ -225,6 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--large-splits", type=positive, default=3, help="splits of sets of more than 2,000 rows")
     add("--python", type=Path, metavar="FILE", help="interpreter with scikit-learn and the packages of the others")
     add("--figure", type=new_file, metavar="FILE")
+    add("--note", default="", metavar="TEXT", help="ends the section of --markdown")
     add("--report", action="store_true", help="no fits")
     given = parser.parse_args(arguments)
     rows = [json.loads(line) for line in given.store.read_text().splitlines()] if given.store.exists() else []
@@ -252,7 +255,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "chosen with a look at this set. `docs/recipe.md` has how the settings were chosen."
         )
         command = "accuracy.py --data-dir DIR --store FILE"
-        write_results(given.markdown, "accuracy", "Accuracy beside other models", command, intro, *parts)
+        write_results(given.markdown, "accuracy", "Accuracy beside other models", command, intro, *parts, foot=given.note)
     return 0
 
 
