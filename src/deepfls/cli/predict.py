@@ -77,7 +77,23 @@ def predict(
     if nulls is not None or resume or started_processes() > 1:
         name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
         raise UsageError(f"{name} must be used with a folder as --out, got {str(out or '-')!r}.")
-    _write_file(model, data, out, predicted, output, force=force)
+    _write_file(model, data, out, predicted, output, force=force, light=interval is None)
+
+
+def _light_predictions(path: Path, source: str, predicted: Predict) -> pa.Table | None:
+    """Predictions of few rows without the estimator, whose imports take seconds; None where it is needed."""
+    from deepfls.cli.opening import Model
+    from deepfls.estimators.light import NotLightError, light_model
+    from deepfls.estimators.table_model import layout_of
+
+    light: Any = light_model(path) if path.is_file() else None
+    if light is None:
+        return None
+    model = Model(light, layout_of(light), path)
+    try:
+        return predicted(model, model.table(source))
+    except NotLightError:
+        return None
 
 
 def _levels(text: str) -> list[float]:
@@ -92,7 +108,7 @@ def _levels(text: str) -> list[float]:
 
 
 def _write_file(
-    path: Path, source: str, out: Path | None, predicted: Predict, output: CommandOutput, *, force: bool
+    path: Path, source: str, out: Path | None, predicted: Predict, output: CommandOutput, *, force: bool, light: bool
 ) -> None:
     """Write predictions for a table in memory to a file, or as CSV to standard output."""
     from deepfls.cli.opening import check_output, open_model
@@ -103,8 +119,10 @@ def _write_file(
         check_ending(out)
         check_output(out, force=force, inputs=[path, source])
     with output.working("predicting"):
-        model = open_model(path)
-        predictions = predicted(model, model.table(source))
+        predictions = _light_predictions(path, source, predicted) if light else None
+        if predictions is None:
+            model = open_model(path)
+            predictions = predicted(model, model.table(source))
     if out is None:
         sys.stdout.flush()
         content = csv_bytes(predictions)

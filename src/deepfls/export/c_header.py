@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from deepfls._checks.values import check_count, check_number, check_option
 from deepfls._files import write_whole
@@ -235,7 +234,7 @@ def _float_header(
         calibrated=calibrated,
         interval_tables=interval_tables,
         interval_text=_interval_text(plain, margins) if calibrated is None else calibrated.text,
-        smallest_weight=math.exp(LOG_FLOORS[torch.float32]),
+        smallest_weight=math.exp(LOG_FLOORS["float32"]),
         worst=operation_counts(plain),
         usual=operation_counts(plain, sweeps=4),
     )

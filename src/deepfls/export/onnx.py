@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from deepfls._checks.values import check_option
 from deepfls._files import write_whole
@@ -26,7 +25,7 @@ from deepfls.inspection.plain import Array, PlainSystem, softmax
 DTYPES = {"float64": np.float64, "float32": np.float32}
 # Largest accepted errors, relative to the spread of the outputs over the compared rows. float32 also rounds the firing.
 _LIMITS = {"float64": 1e-5, "float32": 1e-3}
-_FLOORS = {"float64": LOG_FLOORS[torch.float64], "float32": LOG_FLOORS[torch.float32]}
+_FLOORS = {name: LOG_FLOORS[name] for name in ("float64", "float32")}
 _OPSET, _IR_VERSION = 18, 9
 
 

@@ -10,7 +10,6 @@ from importlib import resources
 from typing import Any
 
 import numpy as np
-import torch
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
@@ -48,7 +47,7 @@ def _environment() -> Environment:
     }
     environment.globals |= {
         "log_floor": round(LOG_FLOOR),
-        "log_floor_float": round(LOG_FLOORS[torch.float32]),
+        "log_floor_float": round(LOG_FLOORS["float32"]),
         "max_sweeps": max_sweeps,
         "tuple": tuple,
     }

@@ -3,17 +3,25 @@
 May import ``_checks``. Only :func:`karnik_mendel` reaches up, to its compiled kernel.
 """
 
-from deepfls.functional.firing import (
-    IntervalFiring,
-    interval_log_firing,
-    log_firing,
-    relative_firing,
-    relative_interval_firing,
-)
-from deepfls.functional.karnik_mendel import TypeReducedSet, karnik_mendel
-from deepfls.functional.memberships import IntervalGrades, gaussian_grades, interval_gaussian_grades
-from deepfls.functional.reduction import type_reduce, type_reduced_set, weighted_average
-from deepfls.functional.rule_outputs import rule_outputs
+from __future__ import annotations
+
+import importlib
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deepfls.functional.firing import (
+        IntervalFiring,
+        interval_log_firing,
+        log_firing,
+        relative_firing,
+        relative_interval_firing,
+    )
+    from deepfls.functional.karnik_mendel import TypeReducedSet, karnik_mendel
+    from deepfls.functional.memberships import IntervalGrades, gaussian_grades, interval_gaussian_grades
+    from deepfls.functional.reduction import type_reduce, type_reduced_set, weighted_average
+    from deepfls.functional.rule_outputs import rule_outputs
 
 __all__ = [
     "IntervalFiring",
@@ -31,3 +39,26 @@ __all__ = [
     "type_reduced_set",
     "weighted_average",
 ]
+
+_HOMES = ("firing", "karnik_mendel", "memberships", "reduction", "rule_outputs")
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when asked for: the constants of this folder are needed without torch, which takes seconds to import.
+    if name in __all__:
+        for home in _HOMES:
+            module = importlib.import_module(f"deepfls.functional.{home}")
+            if hasattr(module, name):
+                return getattr(module, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Functional(ModuleType):
+    """This package. Its karnik_mendel and rule_outputs are the functions, also after the files of their names are read."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        is_file = isinstance(value, ModuleType) and name in __all__
+        super().__setattr__(name, getattr(value, name) if is_file else value)
+
+
+sys.modules[__name__].__class__ = _Functional

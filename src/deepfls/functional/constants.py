@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import torch
-
 # Log-firing relative to a sample's largest is held above these floors, so that neither the firing nor a gradient divided
 # by it leaves the normal numbers: denormals make elementwise work ten times slower, and overflow ends in NaN.
 # docs/maths.md says where it shows. Kernels, NumPy and JavaScript compute in float64.
-LOG_FLOORS = {torch.float64: -600.0, torch.float32: -60.0, torch.bfloat16: -60.0, torch.float16: -9.0}
-LOG_FLOOR = LOG_FLOORS[torch.float64]
+LOG_FLOORS = {"float64": -600.0, "float32": -60.0, "bfloat16": -60.0, "float16": -9.0}
+LOG_FLOOR = LOG_FLOORS["float64"]
 
 # A consequent counts as equal to an end point if they differ by at most TOLERANCE * eps * Σ_p |y_p|, the rounding of the
 # weighted mean. Such a rule takes its upper firing: it may carry all the weight there is.

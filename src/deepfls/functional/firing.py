@@ -24,6 +24,7 @@ from deepfls._checks.tensors import check_antecedents
 from deepfls._checks.values import check_option
 from deepfls.functional.constants import LOG_FLOORS
 
+_FLOORS = {getattr(torch, name): floor for name, floor in LOG_FLOORS.items()}
 TNORMS = ("product", "htsk")
 
 
@@ -147,7 +148,7 @@ def interval_log_firing(
 
 
 def _exp_relative(log_values: Tensor, peak: Tensor) -> Tensor:
-    return (log_values - peak).clamp(min=LOG_FLOORS[log_values.dtype]).exp()
+    return (log_values - peak).clamp(min=_FLOORS[log_values.dtype]).exp()
 
 
 def relative_firing(log_values: Tensor) -> Tensor:

@@ -127,7 +127,7 @@ def _can_compile(*tensors: Tensor) -> bool:
 
 
 def _compiled_ends(lower: Tensor, upper: Tensor, consequents: Tensor, *, logs: bool) -> TypeReducedSet:
-    from deepfls.kernels.end_points import compiled_end_points  # here: kernels lie above this folder
+    from deepfls.kernels.end_point_function import compiled_end_points  # here: kernels lie above this folder
 
     def plain(lower: Tensor, upper: Tensor, consequents: Tensor, y_left: Tensor, y_right: Tensor) -> TypeReducedSet:
         bounds = relative_interval_firing(lower, upper) if logs else (lower, upper)

@@ -4,8 +4,14 @@
 May import ``_checks``, ``_files`` and ``functional``; Numba is imported on first use, because that is slow.
 """
 
-from deepfls.kernels.entrance import CompiledOutputs, CompiledStep, SystemForm, compiled_outputs, compiled_step
-from deepfls.kernels.switch import can_compile, kernels_off
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deepfls.kernels.entrance import CompiledOutputs, CompiledStep, compiled_outputs, compiled_step
+    from deepfls.kernels.forms import SystemForm
+    from deepfls.kernels.switch import can_compile, kernels_off
 
 __all__ = [
     "CompiledOutputs",
@@ -16,3 +22,16 @@ __all__ = [
     "compiled_step",
     "kernels_off",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Imported when asked for: outputs of rows are computed without torch, which takes seconds to import.
+    if name == "SystemForm":
+        from deepfls.kernels.forms import SystemForm
+
+        return SystemForm
+    if name in __all__:
+        from deepfls.kernels import entrance, switch
+
+        return getattr(switch if hasattr(switch, name) else entrance, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

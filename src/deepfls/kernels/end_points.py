@@ -8,24 +8,16 @@ all in float64. Both end points of a row are found together by Newton sweeps: no
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-import torch
-from torch import Tensor
 
 from deepfls.functional.constants import TOLERANCE, max_sweeps
 from deepfls.kernels.arithmetic import exponentials, largest
 from deepfls.kernels.compiling import compiled, inner
-from deepfls.kernels.threads import n_parts_of, over_parts
 
 # Up to so many rules a row is not padded: the longest loop is not vectorised, and rules of no weight would be more work.
 _UNPADDED = 12
 # Numbers in one piece of scratch: 12 kB, so that two or three of them share a first-level cache.
 _BLOCK_NUMBERS = 1536
-# About how many multiply-adds of a matrix product take the time of a rule's part in the sweeps.
-_WORK_OF_A_RULE = 40
 
 ROUNDING = TOLERANCE * np.finfo(np.float64).eps
 _max_sweeps = inner(max_sweeps)
@@ -141,7 +133,7 @@ def add_end_gradients(y, row, output, low, up, logs, values, by_left, by_right, 
         to_y[p] += left_share + right_share
 
 
-# The same for given firing, as a differentiable torch operation behind functional.karnik_mendel
+# The same for given firing, for the torch operation of end_point_function.py
 
 
 @inner
@@ -205,49 +197,3 @@ def end_gradients_of_rows(logs, lower, upper, consequents, ends, by, to_lower, t
                     to_consequents[at, p, o] = to_y[p]
             for p in range(n_rules):
                 to_lower[at, p], to_upper[at, p] = to_low[p], to_up[p]
-
-
-# End points as plain tensor operations with the switch points held fixed: (lower, upper, consequents, y_left, y_right).
-PlainEnds = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
-
-
-def compiled_end_points(
-    lower: Tensor, upper: Tensor, consequents: Tensor, logs: bool, plain: PlainEnds
-) -> tuple[Tensor, Tensor]:
-    """End points, each (batch, outputs), from (log-)firing (batch, rules) and consequents (batch, rules, outputs).
-
-    ``plain`` gives the same in operations that can be differentiated again.
-    """
-    return _EndPoints.apply(lower, upper, consequents, logs, plain)
-
-
-def _over_rows(kernel: Callable[..., Any], logs: bool, *tensors: Tensor) -> None:
-    """Call a kernel with the rows of all tensors, divided over threads; the third of them are consequents."""
-    arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
-    batch, n_rules, n_outputs = arrays[2].shape
-    n_parts = n_parts_of(batch, _WORK_OF_A_RULE * n_rules * n_outputs)
-    over_parts(lambda _, first, end: kernel(logs, *(array[first:end] for array in arrays)), batch, n_parts)
-
-
-class _EndPoints(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, lower: Tensor, upper: Tensor, consequents: Tensor, logs: bool, plain: PlainEnds) -> Any:
-        ends = consequents.new_empty(len(consequents), 2, consequents.shape[2])
-        _over_rows(ends_of_rows, logs, lower, upper, consequents, ends)
-        ctx.save_for_backward(lower, upper, consequents, ends)
-        ctx.logs, ctx.plain = logs, plain
-        return ends[:, 0].clone(), ends[:, 1].clone()
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        *inputs, ends = ctx.saved_tensors  # raises if one was changed in place
-        if torch.is_grad_enabled():  # the gradient will itself be differentiated
-            # Views, because one input may be computed from another, whose gradient must not be counted twice.
-            inputs = [tensor.view_as(tensor) for tensor in inputs]
-            asked = [tensor for tensor in inputs if tensor.requires_grad]
-            plain_ends = ctx.plain(*inputs, *ends.unbind(1))
-            found = iter(torch.autograd.grad(plain_ends, asked, grads, create_graph=True, allow_unused=True))
-            return *(next(found) if tensor.requires_grad else None for tensor in inputs), None, None
-        results = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs]
-        _over_rows(end_gradients_of_rows, ctx.logs, *inputs, ends, torch.stack(grads, dim=1), *results)
-        return *results, None, None

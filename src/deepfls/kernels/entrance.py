@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor, nn
 
 from deepfls.functional import losses
+from deepfls.kernels.forms import SystemForm, record_of
 from deepfls.kernels.switch import can_compile
 from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
 
@@ -19,7 +19,6 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # Multiply-adds of rows whose products are so small that BLAS takes one thread by itself.
 _SMALL_WORK = 100_000
 
-_REDUCTIONS = {"km": 0, "nt": 1, "bmm": 2, "sm": 3}
 # Code and option of the losses that have a compiled slope.
 _LOSSES: dict[Callable[..., Tensor], tuple[int, str, float]] = {
     losses.l2: (0, "", 0.0),
@@ -30,29 +29,6 @@ _LOSSES: dict[Callable[..., Tensor], tuple[int, str, float]] = {
     losses.cross_entropy: (5, "", 0.0),
 }
 _QUANTILES = 6
-
-
-@dataclass(frozen=True)
-class SystemForm:
-    """What the kernels have to know of a system: its sizes, its options, and the names of its raw parameters.
-
-    ``parameters`` maps fields of the kernels' record (centers, sigmas, spreads, ...) to names of parameters in the system.
-    ``terms`` (rules, features) are the sets of the rules where they share them, -1 for none.
-    """
-
-    n_features: int
-    n_rules: int
-    n_outputs: int
-    order: int
-    is_interval: bool
-    type_reduction: str
-    share: float
-    of_paper: bool
-    parameters: Mapping[str, str]
-    missing: bool = False  # whether NaN is an input that is not known
-    n_planes: int = 0
-    shared_spread: bool = False
-    terms: Array | None = None
 
 
 class _System(Protocol):
@@ -126,7 +102,7 @@ class _Compiled:
     """The kernel, and the record that describes a system and a loss to it."""
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
-        from deepfls.kernels import parameters, step  # here: Numba is slow to import
+        from deepfls.kernels import step  # here: Numba is slow to import
         from deepfls.kernels.shared_terms import ExpandedTerms
 
         self._terms: ExpandedTerms | None = None
@@ -136,23 +112,7 @@ class _Compiled:
             offsets = self._terms.offsets
 
         self._kernel, self._block_rows = step.run_rows, step.BLOCK_ROWS
-        self._record = np.zeros(1, parameters.FORM)
-        fields = {
-            **{name: getattr(form, name) for name in ("n_features", "n_rules", "n_outputs", "order", "share", "of_paper")},
-            "missing": form.missing,
-            "n_planes": form.n_planes,
-            "shared_spread": form.shared_spread,
-            "interval": form.is_interval,
-            "reduction": _REDUCTIONS[form.type_reduction],
-            "with_spreads": "spreads" in form.parameters and not form.n_planes,
-            "with_heights": "heights" in form.parameters,
-            **{field: offsets[name] for field, name in form.parameters.items()},
-            **settings,
-        }
-        for name, value in fields.items():
-            self._record[name] = value
-        n_forms = 4 if "spreads" in form.parameters else 2
-        self._work_per_row = form.n_rules * form.n_features * (n_forms + form.n_outputs)
+        self._record, self._work_per_row = record_of(form, offsets, settings), form.work_per_row
 
 
 class CompiledStep(_Compiled):

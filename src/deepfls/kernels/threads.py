@@ -11,15 +11,18 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
-import torch
-
 # Multiply-adds of a part of the rows from which a thread of its own pays for its start.
 _WORK_OF_A_PART = 2_000_000
 
 
 def n_parts_of(n_rows: int, work_per_row: int) -> int:
     """Into how many parts rows are divided: as many as torch has threads where each has enough to do."""
-    return max(1, min(torch.get_num_threads(), n_rows * work_per_row // _WORK_OF_A_PART, n_rows))
+    n_parts = min(n_rows * work_per_row // _WORK_OF_A_PART, n_rows)
+    if n_parts <= 1:
+        return 1
+    import torch  # here: it takes seconds to import, and little work does without
+
+    return max(1, min(torch.get_num_threads(), n_parts))
 
 
 @functools.cache
