@@ -9,14 +9,14 @@ BIN := .venv/bin
 # Benchmarks without data or a network, each of less than a minute.
 BENCHMARKS := steps limit fkm prediction threads memory karnik_mendel c_accuracy robustness
 
-.PHONY: demo test test-embedded bench lint format figures browser clean
+.PHONY: demo test test-embedded bench lint format docs notebooks figures browser clean
 
 # torch first and by itself: with the exact pin pip can take a build without CUDA, and nothing after it asks for another.
 .venv/installed: pyproject.toml constraints.txt Makefile
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 10) and 'deepfls needs Python 3.10 or newer: make PYTHON=python3.11 ...')"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,examples,onnx,ray]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,docs,examples,onnx,ray]'
 	touch $@
 
 demo: .venv/installed
@@ -43,6 +43,14 @@ format: .venv/installed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# The documentation site, in site/: the examples run, and a broken link fails. Open site/index.html; no server is needed.
+docs: .venv/installed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+# The notebooks, made from the examples and executed.
+notebooks: .venv/installed
+	$(BIN)/python docs/tools/notebooks.py
+
 figures: .venv/installed
 	$(BIN)/python docs/figures/footprint.py
 	$(BIN)/python docs/figures/training_time.py
@@ -50,15 +58,15 @@ figures: .venv/installed
 	$(BIN)/python docs/figures/explorer.py
 	$(BIN)/python docs/figures/architecture.py
 
-# Debian's chromium, for the tests of the report's page; where it cannot be installed they are skipped and say why.
+# Debian's chromium, for the tests of the report's page and of the site; where it cannot be installed they are skipped and say why.
 browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || \
 	{ command -v apt-get >/dev/null && test "$$(id -u)" = 0 && \
 	  { apt-get install -y --no-install-recommends chromium >/dev/null 2>&1 || \
 	    { apt-get update >/dev/null && apt-get install -y --no-install-recommends chromium >/dev/null; }; }; } || \
-	echo "No chromium, and no root with apt-get to install it: the tests of the report's page will be skipped."
+	echo "No chromium, and no root with apt-get to install it: the tests of the report's page and of the site will be skipped."
 
 clean:
-	rm -rf .venv build dist demo .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +

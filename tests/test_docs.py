@@ -11,7 +11,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
@@ -60,7 +60,8 @@ def test_document_names_only_make_targets_that_exist(name: str) -> None:
 @pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
 def test_local_links_lead_to_files(path: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8"))
-    local = [link.split("#")[0] for link in links if "://" not in link and not link.startswith("#")]
+    made = ("gallery/", "../gallery/", "api/", "../api/")  # by the build of the site, which checks links to them
+    local = [link.split("#")[0] for link in links if "://" not in link and not link.startswith(("#", *made))]
     assert [link for link in local if not (path.parent / link).is_file()] == []
 
 
