@@ -4,12 +4,12 @@
 # Both make .venv and install into it first. PYTHON chooses the interpreter.
 
 PYTHON ?= python3
-BIN := .venv/bin
+BIN := .venv/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 
 # Benchmarks without data or a network, each of less than a minute.
 BENCHMARKS := steps limit fkm prediction threads memory karnik_mendel c_accuracy robustness
 
-.PHONY: demo test test-embedded bench lint format docs notebooks figures browser clean
+.PHONY: demo test test-embedded bench lint format docs notebooks package test-lowest figures browser clean
 
 # torch first and by itself: with the exact pin pip can take a build without CUDA, and nothing after it asks for another.
 .venv/installed: pyproject.toml constraints.txt Makefile
@@ -51,6 +51,20 @@ docs: .venv/installed
 notebooks: .venv/installed
 	$(BIN)/python docs/tools/notebooks.py
 
+# The sdist and the wheel, in dist/: metadata, contents, and the wheel in a fresh environment.
+package: .venv/installed
+	rm -rf build/lib dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/python .ci/package.py
+
+# The tests with the lowest versions that pyproject.toml promises, in an environment of their own. torch is that of constraints.txt.
+test-lowest:
+	$(PYTHON) -m venv .venv-lowest
+	.venv-lowest/bin/python .ci/lowest.py > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --constraint constraints.txt torch
+	.venv-lowest/bin/python -m pip install --quiet --constraint .venv-lowest/lowest.txt --editable '.[dev,examples,onnx]'
+	.venv-lowest/bin/python -m pytest -n auto --dist worksteal --ignore tests/docs -W default
+
 figures: .venv/installed
 	$(BIN)/python docs/figures/footprint.py
 	$(BIN)/python docs/figures/training_time.py
@@ -67,6 +81,6 @@ browser:
 	echo "No chromium, and no root with apt-get to install it: the tests of the report's page and of the site will be skipped."
 
 clean:
-	rm -rf .venv build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-lowest build dist demo site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	find . -name '*.egg-info' -type d -prune -exec rm -rf {} +
