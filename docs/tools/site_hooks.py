@@ -144,6 +144,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Links between files of the repository become links between pages of the site."""
     markdown = re.sub(r"\]\((?:\.\./)?benchmarks/README\.md", "](benchmarks.md", markdown)
+    markdown = re.sub(r"\[([^]]+)\]\(\.github/[^)]*\)", r"`\1`", markdown)
     if page.file.src_uri in PAGES:
         return re.sub(r"\]\((?:\.\./)?docs/", "](", markdown)
     return re.sub(r"\]\(\.\./([A-Z]+\.md)", r"](\1", markdown)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deepfls.estimators import FLSClassifier, FLSRegressor, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["FLSClassifier", "FLSRegressor", "__version__", "load"]
 
