@@ -26,6 +26,7 @@ PAGES = {
     "RESULTS.md": "RESULTS.md",
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
+    "SECURITY.md": "SECURITY.md",
     "benchmarks.md": "benchmarks/README.md",
 }
 
@@ -55,12 +56,14 @@ API = {
     ),
     "training": ("Training", "The training loop on its own, for systems outside the estimators.", ["deepfls.training"]),
     "metrics": ("Metrics", "Measures of intervals, and what scikit-learn lacks.", ["deepfls.metrics"]),
+    "engines": ("Clusters", "Fits and predictions on a Ray cluster.", ["deepfls.engines.ray"]),
     "kernels": ("Kernels", "Compiled code on the CPU, and the switch that turns it off.", ["deepfls.kernels"]),
 }
 # Of modules without `__all__`, the names that users need.
 NAMES = {
     "deepfls.data.datasets": ["load_dataset", "Dataset", "DatasetInfo"],
     "deepfls.data.sources": ["ParquetSource"],
+    "deepfls.engines.ray": ["fit", "predict"],
 }
 
 
