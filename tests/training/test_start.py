@@ -89,14 +89,13 @@ def test_kmeans_per_input_covers_every_input() -> None:
 
 
 def test_kmeans_looks_at_a_share_of_the_rows_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initialize, "_KMEANS_ROWS", 50)
-    monkeypatch.setattr(initialize, "_KMEANS_SAMPLE", 5)
+    monkeypatch.setattr(initialize, "_KMEANS_SAMPLE", 50)
     seen = []
     monkeypatch.setattr(initialize, "_kmeans", lambda rows, *others: seen.append((len(rows), others[-1])))
-    for n_rows, n_rules in ((50, 2), (100, 2), (100, 10), (100, 80)):
+    for n_rows, n_rules in ((50, 2), (100, 2), (100, 4), (100, 5)):
         start_centers(np.arange(float(n_rows)).reshape(-1, 1), n_rules, "kmeans", seeded())
-    # All of few rows, in as many rounds as they take; of many a sample, but two rows for each rule at least.
-    assert seen == [(50, 300), (5, 25), (20, 25), (100, 25)]
+    # All of few rows, in as many rounds as they take; of many a sample, but twenty rows for each rule at least.
+    assert seen == [(50, 300), (50, 25), (80, 25), (100, 300)]
 
 
 def test_grid_is_even_over_one_input() -> None:

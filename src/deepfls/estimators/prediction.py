@@ -1,7 +1,7 @@
 """Predictions: the outputs of a trained system for rows in memory, and predictions and measures of whole tables.
 
-Rows in memory are computed in chunks, whose rows the compiled kernels divide over threads at bounds that do not depend on
-the number of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share
+Rows in memory are divided over threads, and computed in chunks by each, at bounds of blocks that do not depend on the number
+of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share
 the row groups.
 """
 
@@ -42,8 +42,8 @@ System = T1FLS | IT2FLS
 # Tensors (rows, ...) from a system and scaled rows (rows, features).
 RowFunction = Callable[..., tuple[Tensor, ...]]
 
-# Rows of a chunk, which bounds the memory beside the rows and the results.
-CHUNK = 32_768
+# Rows of a chunk, which bounds the memory beside the rows and the results; a multiple of the blocks of the kernels.
+CHUNK = 8_192
 # Rows of one part of the output, about.
 PART_ROWS = 2**20
 MANIFEST = "_deepfls.json"
@@ -129,9 +129,13 @@ class ScaledSystem:
             values[unknown] = self._with_missing().evaluated(x[unknown], _plain_outputs)[0][:, first:]
             return values
         values = np.empty((len(x), 3 - first, self.system.n_outputs))
-        for start in range(0, len(x), CHUNK):
-            part = slice(start, start + CHUNK)
-            values[part] = compiled(self.x_scaling.apply(x[part]))[:, first:]
+
+        def run(_: int, begin: int, end: int) -> None:
+            for start in range(begin, end, CHUNK):
+                part = slice(start, min(start + CHUNK, end))
+                values[part] = compiled(self.x_scaling.apply(x[part]))[:, first:]
+
+        compiled.over_rows(run, len(x))
         return values
 
     def _with_missing(self) -> ScaledSystem:

@@ -172,7 +172,7 @@ class CompiledStep(_Compiled):
 
 
 class CompiledOutputs(_Compiled):
-    """Ends of the type-reduced set and the crisp output of rows, in one compiled call for each thread."""
+    """Ends of the type-reduced set and the crisp output of rows, in one compiled call."""
 
     def __init__(self, form: SystemForm, system: _System) -> None:
         super().__init__(form, _offsets_of(system), {})
@@ -187,14 +187,16 @@ class CompiledOutputs(_Compiled):
         x = np.ascontiguousarray(x, theta.dtype)
         results = np.empty((len(x), *self._shape), theta.dtype)
         nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
+        self._kernel(theta, nothing, x, own_order, 0, len(x), 0.0, self._record, results)
+        return results
 
-        def run(_: int, begin: int, end: int) -> None:
-            self._kernel(theta, nothing, x, own_order, begin, end - begin, 0.0, self._record, results[begin:end])
+    def over_rows(self, function: Callable[[int, int, int], None], n_rows: int) -> None:
+        """Call ``function(part, first, end)`` for parts of rows, each in a thread of its own; BLAS has one thread in it.
 
-        if len(x) * self._work_per_row < _SMALL_WORK:
-            run(0, 0, len(x))
+        Parts begin at bounds of blocks, so that the bits of the outputs do not depend on the number of threads.
+        """
+        if n_rows * self._work_per_row < _SMALL_WORK:
+            function(0, 0, n_rows)
         else:
             with one_blas_thread():
-                # Blocks then have the same bounds for any number of threads, and the products the same bits.
-                over_parts(run, len(x), n_parts_of(len(x), self._work_per_row), self._block_rows)
-        return results
+                over_parts(function, n_rows, n_parts_of(n_rows, self._work_per_row), self._block_rows)

@@ -28,7 +28,7 @@ CENTERS = ("kmeans", "kmeans-per-input", "grid")
 CONSEQUENTS = ("ridge", "random")
 
 # Of tables larger than this, k-means sees a sample for a few rounds: docs/recipe.md has what more of both was worth.
-_KMEANS_ROWS, _KMEANS_SAMPLE, _KMEANS_ROUNDS = 10_000, 5_000, 25
+_KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
 # Elements of one chunk of the design matrix, and unknowns of one linear solve, that a laptop takes in its stride.
 _CHUNK_ELEMENTS = 2**24
 _MAX_UNKNOWNS = 3_000
@@ -153,9 +153,9 @@ def width_limits(rows: Array, span: Array) -> Array:
 def start_centers(rows: Array, n_rules: int, method: str, random_state: np.random.RandomState) -> Array:
     """Starting centers (rules, features) by one of :data:`CENTERS`."""
     max_iter = 300
-    if len(rows) > _KMEANS_ROWS and method != "grid":
+    size = max(_KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE * n_rules)
+    if len(rows) > size and method != "grid":
         max_iter = _KMEANS_ROUNDS
-        size = min(max(_KMEANS_SAMPLE, 2 * n_rules), len(rows))
         rows = rows[np.sort(random_state.choice(len(rows), size, replace=False))]
     if method == "kmeans":
         return _kmeans(rows, n_rules, random_state, max_iter)
@@ -168,7 +168,7 @@ def start_centers(rows: Array, n_rules: int, method: str, random_state: np.rando
 
 
 def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, max_iter: int) -> Array:
-    """Cluster centers by Lloyd's algorithm, repeated in turn where rows have fewer distinct values than clusters.
+    """Cluster centers by Lloyd's algorithm; rows in turn where they have fewer distinct values than clusters.
 
     Not scikit-learn's: its sums depend on the order in which OpenMP threads arrive, unless the number of threads of the
     whole process is changed, and OpenMP does not survive a fork.
@@ -179,33 +179,27 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
         if len(distinct) <= n_clusters:
             return distinct[np.arange(n_clusters) % len(distinct)]
     centers = _spread_rows(rows, n_clusters, random_state)
+    columns = np.ascontiguousarray(rows.T)
     tolerance = 1e-4 * rows.var(axis=0).mean()
     labels: Array | None = None
     for _ in range(max_iter):
-        distances = (centers * centers).sum(axis=1) - 2.0 * (rows @ centers.T)  # up to the squares of the rows
+        distances = rows @ -centers.T  # half the squared ones, up to half the squares of the rows
+        distances += 0.5 * (centers * centers).sum(axis=1)
         before, labels = labels, distances.argmin(axis=1)
         if before is not None and np.array_equal(before, labels):
             break
-        moved = _cluster_means(rows, labels, centers, distances)
+        counts = np.bincount(labels, minlength=n_clusters)
+        sums = np.stack([np.bincount(labels, column, n_clusters) for column in columns], axis=1)
+        moved = sums / np.maximum(counts, 1)[:, None]
+        n_empty = int((counts == 0).sum())
+        if n_empty:  # an empty cluster moves to one of the rows farthest from their centers
+            own = distances[np.arange(len(rows)), labels] + 0.5 * (rows * rows).sum(axis=1)
+            moved[counts == 0] = rows[np.argsort(-own, kind="stable")[:n_empty]]
         shift = ((moved - centers) ** 2).sum()
         centers = moved
         if shift <= tolerance:
             break
     return centers
-
-
-def _cluster_means(rows: Array, labels: Array, centers: Array, distances: Array) -> Array:
-    """Means of the rows of every cluster; an empty cluster moves to one of the rows farthest from their centers."""
-    counts = np.bincount(labels, minlength=len(centers))
-    filled = np.flatnonzero(counts)
-    starts = np.cumsum(counts)[filled] - counts[filled]
-    means = centers.copy()
-    means[filled] = np.add.reduceat(rows[np.argsort(labels, kind="stable")], starts, axis=0) / counts[filled, None]
-    n_empty = len(centers) - len(filled)
-    if n_empty:
-        own = distances[np.arange(len(rows)), labels] + (rows * rows).sum(axis=1)
-        means[counts == 0] = rows[np.argsort(-own, kind="stable")[:n_empty]]
-    return means
 
 
 def _spread_rows(rows: Array, n_clusters: int, random_state: np.random.RandomState) -> Array:
