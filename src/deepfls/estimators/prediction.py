@@ -1,8 +1,8 @@
 """Predictions: the outputs of a trained system for rows in memory, and predictions and measures of whole tables.
 
-Rows in memory are divided over threads, and computed in chunks by each, at bounds of blocks that do not depend on the number
-of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share
-the row groups.
+Rows in memory are divided over threads, and each computes its rows in chunks, at bounds of blocks that do not depend on the
+number of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share the
+row groups.
 """
 
 from __future__ import annotations

@@ -45,6 +45,15 @@ def exponentiate(firing, n_rows, n_rules):
 
 
 @inner
+def copy_rows(source, start, target, first, n_rows):
+    """Copy some rows of an array (rows, kinds, outputs). An assignment of slices takes four seconds to compile."""
+    for row in range(n_rows):
+        for kind in range(source.shape[1]):
+            for output in range(source.shape[2]):
+                target[first + row, kind, output] = source[start + row, kind, output]
+
+
+@inner
 def average(y, row, output, firing):
     """Σ f y / Σ f and Σ f of one row and output."""
     total = 0.0
@@ -172,7 +181,7 @@ def ends_of_rows(logs, lower, upper, consequents, ends):
         _load(logs, lower, upper, consequents, first, n_rows, firing, y)
         for output in range(n_outputs):
             find_ends(y, output, firing[1], firing[0], n_rows, n_rules, values, moving)
-        ends[first : first + n_rows] = values[:n_rows]
+        copy_rows(values, 0, ends, first, n_rows)
 
 
 @compiled
@@ -185,7 +194,7 @@ def end_gradients_of_rows(logs, lower, upper, consequents, ends, by, to_lower, t
     for first in range(0, batch, len(moving)):
         n_rows = min(len(moving), batch - first)
         _load(logs, lower, upper, consequents, first, n_rows, firing, y)
-        values[:n_rows] = ends[first : first + n_rows]
+        copy_rows(ends, first, values, 0, n_rows)
         for row in range(n_rows):
             at = first + row
             to_low[:] = to_up[:] = 0.0

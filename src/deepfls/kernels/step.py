@@ -15,7 +15,7 @@ import numpy as np
 
 from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import compiled, inner
-from deepfls.kernels.end_points import add_end_gradients, average, exponentiate, find_ends, padded
+from deepfls.kernels.end_points import add_end_gradients, average, copy_rows, exponentiate, find_ends, padded
 from deepfls.kernels.parameters import fill_gradient, fill_weights, upper_spread
 from deepfls.kernels.plane_steps import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
 
@@ -325,7 +325,7 @@ def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results
             _load_firing(logs, form, log_ratios, n, firing)
             _type_1_outputs(outputs, n, firing[0], values)
         if not trains:
-            results[start : start + n] = values[:n]
+            copy_rows(values, 0, results, start, n)
             continue
         loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
         if n_planes:
