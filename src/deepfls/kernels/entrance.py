@@ -111,7 +111,8 @@ class _Compiled:
             self._terms = ExpandedTerms(form.terms, *shape, form.parameters, offsets)
             offsets = self._terms.offsets
 
-        self._kernel, self._block_rows = step.run_rows, step.BLOCK_ROWS
+        self._kernel = step.row_kernel(bool(settings), form.is_interval, form.n_planes > 0)
+        self._block_rows = step.BLOCK_ROWS
         self._record, self._work_per_row = record_of(form, offsets, settings), form.work_per_row
 
 

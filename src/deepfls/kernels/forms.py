@@ -73,5 +73,6 @@ def few_outputs(form: SystemForm, parameters: Mapping[str, Array], x: Array) -> 
     record = record_of(form, dict(zip(names, sizes.tolist(), strict=False)), {})
     results = np.empty((len(x), 3, form.n_outputs), theta.dtype)
     nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
-    step.run_rows(theta, nothing, np.ascontiguousarray(x, theta.dtype), own_order, 0, len(x), 0.0, record, results)
+    kernel = step.row_kernel(False, form.is_interval, form.n_planes > 0)
+    kernel(theta, nothing, np.ascontiguousarray(x, theta.dtype), own_order, 0, len(x), 0.0, record, results)
     return results

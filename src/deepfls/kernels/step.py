@@ -9,6 +9,7 @@ rules are in float64 whatever the dtype of the rows.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -254,96 +255,105 @@ def _interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scra
                 logs[row, p] = to_up[p] + to_low[p]
 
 
-@compiled
-def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results):
-    """The outputs of some rows of a table, or their loss, times ``scale`` and summed, with its gradient.
+@functools.cache
+def row_kernel(trains, interval, planes):
+    """The kernel of a kind of systems, for training or for outputs alone: less to compile than one kernel for all."""
 
-    Parameters
-    ----------
-    theta, gradient : (parameters,)
-        Raw parameters, and where the gradient is written; an empty gradient asks for outputs only.
-    rows : (any, features + targets + weight)
-        A packed table; targets and weights are needed for a gradient only.
-    order : (any,) int64
-        Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
-    record : (1,) of FORM
-    results : (n_rows, 3, outputs)
-        Where y_left, y_right and y are written; empty where a gradient is asked for.
-    """
-    form, dtype = record[0], theta.dtype
-    n_rules, n_features, n_outputs = form.n_rules, form.n_features, form.n_outputs
-    trains, needs_own = gradient.shape[0] > 0, form.reduction == BMM or form.reduction == SM
-    needs_ends = form.reduction == KM or form.trains_set or not trains
-    # What comes from the parameters, and gradients of it
-    by_row = trains and form.loss == QUANTILES  # one plane for every row
-    n_planes = 1 if by_row else form.n_planes
-    own_rise = form.n_planes > 0 and not form.shared_spread
-    spread, by_raw = upper_spread(theta[form.spreads]) if form.shared_spread else (0.0, 0.0)
-    to_spread = 0.0
-    sets = np.empty((2 if form.with_spreads or own_rise else 1, 3, n_rules * n_features))
-    heights, origin = np.empty((2, n_rules * n_features)), np.zeros(n_features)
-    log_ratios, to_log_ratios = np.zeros(n_rules), np.zeros(n_rules)
-    n_unknown = n_features if form.missing else 0
-    firing_weights = np.empty((2 * n_features + n_unknown + 1, sets.shape[0] * n_rules), dtype)
-    output_weights = np.empty((n_features + n_unknown + 1 if form.order else 1, n_outputs * n_rules), dtype)
-    to_firing, to_outputs = np.zeros_like(firing_weights), np.zeros_like(output_weights)
-    part_firing, part_outputs = np.empty_like(firing_weights), np.empty_like(output_weights)
-    fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights, output_weights)
-    # What belongs to a block of rows
-    block = BLOCK_ROWS
-    while block > BLOCK_ROWS // 4 and block * n_rules > _BLOCK_NUMBERS:
-        block //= 2
-    block = min(block, max(n_rows, 1))
-    width = padded(n_rules) if form.interval else n_rules
-    expanded, extended = np.empty((block, len(firing_weights)), dtype), np.empty((block, len(output_weights)), dtype)
-    logs, outputs = np.empty((block, firing_weights.shape[1]), dtype), np.empty((block, output_weights.shape[1]), dtype)
-    n_stacks = 2 * n_planes if n_planes else ((3 if needs_own else 2) if form.interval else 1)
-    firing = np.zeros((n_stacks, block, width))
-    y, row_scratch = np.zeros((block if form.interval else 0, n_outputs, width)), np.empty((3, width))
-    widths, shares, peaks = np.empty((n_planes, block)), np.empty(n_planes), np.empty((n_planes, block))
-    ends = np.empty((n_planes, block if n_planes else 0, 3, n_outputs))
-    values, slopes, moving = np.empty((block, 3, n_outputs)), np.zeros((block, 3, n_outputs)), np.empty(block, np.int64)
-    gradient[:] = 0.0
-    loss = 0.0
-    for start in range(0, n_rows, block):
-        n = min(block, n_rows - start)
-        if form.missing:
-            _expand_unknown(rows, order, first + start, n, origin, expanded, extended)
-        else:
-            _expand(rows, order, first + start, n, origin, expanded, extended)
-        np.dot(expanded[:n], firing_weights, logs[:n])
-        np.dot(extended[:n], output_weights, outputs[:n])
-        if n_planes:
-            fill_widths(form, by_row, first + start, n, widths, shares)
-            plane_outputs(
-                form, logs, log_ratios, spread, outputs, by_row, widths, shares, n, firing, peaks, y, moving, ends, values
-            )
-        elif form.interval:
-            _load_firing(logs, form, log_ratios, n, firing)
-            _interval_outputs(theta, form, outputs, n, firing, y, needs_ends, moving, values)
-        else:
-            _load_firing(logs, form, log_ratios, n, firing)
-            _type_1_outputs(outputs, n, firing[0], values)
-        if not trains:
-            copy_rows(values, 0, results, start, n)
-            continue
-        loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
-        if n_planes:
-            to_spread += plane_gradients(
-                form, by_row, widths, shares, n, firing, y, ends, slopes, spread, logs, outputs, to_log_ratios
-            )
-        elif form.interval:
-            _interval_gradients(
-                theta, form, n, firing, y, values, slopes, row_scratch, logs, outputs, to_log_ratios, gradient
-            )
-        else:
-            _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
-        np.dot(expanded[:n].T, logs[:n], part_firing)
-        to_firing += part_firing
-        np.dot(extended[:n].T, outputs[:n], part_outputs)
-        to_outputs += part_outputs
-    if trains:
-        fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, to_outputs, gradient)
-        if form.shared_spread:
-            gradient[form.spreads] = to_spread * by_raw
-    return loss
+    @compiled
+    def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results):
+        """The outputs of some rows of a table, or their loss, times ``scale`` and summed, with its gradient.
+
+        Parameters
+        ----------
+        theta, gradient : (parameters,)
+            Raw parameters, and where the gradient is written.
+        rows : (any, features + targets + weight)
+            A packed table; targets and weights are needed for a gradient only.
+        order : (any,) int64
+            Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
+        record : (1,) of FORM
+        results : (n_rows, 3, outputs)
+            Where y_left, y_right and y are written, if not a gradient.
+        """
+        form, dtype, theta_64, gradient_64 = record[0], theta.dtype, theta.astype(np.float64), np.zeros(len(gradient))
+        n_rules, n_features, n_outputs = form.n_rules, form.n_features, form.n_outputs
+        needs_own = form.reduction == BMM or form.reduction == SM
+        needs_ends = form.reduction == KM or form.trains_set or not trains
+        # What comes from the parameters, and gradients of it: in float64, so that it is compiled once
+        by_row = trains and form.loss == QUANTILES  # one plane for every row
+        n_planes = 1 if by_row else form.n_planes
+        own_rise = form.n_planes > 0 and not form.shared_spread
+        spread, by_raw = upper_spread(theta_64[form.spreads]) if form.shared_spread else (0.0, 0.0)
+        to_spread = 0.0
+        sets = np.empty((2 if form.with_spreads or own_rise else 1, 3, n_rules * n_features))
+        heights, origin = np.empty((2, n_rules * n_features)), np.zeros(n_features)
+        log_ratios, to_log_ratios = np.zeros(n_rules), np.zeros(n_rules)
+        n_unknown = n_features if form.missing else 0
+        firing_64 = np.empty((2 * n_features + n_unknown + 1, sets.shape[0] * n_rules))
+        outputs_64 = np.empty((n_features + n_unknown + 1 if form.order else 1, n_outputs * n_rules))
+        fill_weights(theta_64, form, sets, heights, origin, log_ratios, firing_64, outputs_64)
+        firing_weights, output_weights = firing_64.astype(dtype), outputs_64.astype(dtype)
+        to_firing, to_outputs = np.zeros_like(firing_64), np.zeros_like(outputs_64)
+        part_firing, part_outputs = np.empty_like(firing_weights), np.empty_like(output_weights)
+        # What belongs to a block of rows
+        block = BLOCK_ROWS
+        while block > BLOCK_ROWS // 4 and block * n_rules > _BLOCK_NUMBERS:
+            block //= 2
+        block = min(block, max(n_rows, 1))
+        width = padded(n_rules) if interval else n_rules
+        expanded, extended = np.empty((block, len(firing_weights)), dtype), np.empty((block, len(output_weights)), dtype)
+        logs, outputs = np.empty((block, firing_weights.shape[1]), dtype), np.empty((block, output_weights.shape[1]), dtype)
+        n_stacks = 2 * n_planes if n_planes else ((3 if needs_own else 2) if interval else 1)
+        firing = np.zeros((n_stacks, block, width))
+        y, row_scratch = np.zeros((block if interval else 0, n_outputs, width)), np.empty((3, width))
+        widths, shares, peaks = np.empty((n_planes, block)), np.empty(n_planes), np.empty((n_planes, block))
+        ends = np.empty((n_planes, block if n_planes else 0, 3, n_outputs))
+        values, slopes, moving = np.empty((block, 3, n_outputs)), np.zeros((block, 3, n_outputs)), np.empty(block, np.int64)
+        loss = 0.0
+        for start in range(0, n_rows, block):
+            n = min(block, n_rows - start)
+            if form.missing:
+                _expand_unknown(rows, order, first + start, n, origin, expanded, extended)
+            else:
+                _expand(rows, order, first + start, n, origin, expanded, extended)
+            np.dot(expanded[:n], firing_weights, logs[:n])
+            np.dot(extended[:n], output_weights, outputs[:n])
+            if planes:
+                fill_widths(form, by_row, first + start, n, widths, shares)
+                plane_outputs(
+                    form, logs, log_ratios, spread, outputs, by_row, widths, shares, n, firing, peaks, y, moving, ends,
+                    values,
+                )  # fmt: skip
+            elif interval:
+                _load_firing(logs, form, log_ratios, n, firing)
+                _interval_outputs(theta_64, form, outputs, n, firing, y, needs_ends, moving, values)
+            else:
+                _load_firing(logs, form, log_ratios, n, firing)
+                _type_1_outputs(outputs, n, firing[0], values)
+            if trains:
+                loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
+                if planes:
+                    to_spread += plane_gradients(
+                        form, by_row, widths, shares, n, firing, y, ends, slopes, spread, logs, outputs, to_log_ratios
+                    )
+                elif interval:
+                    _interval_gradients(
+                        theta_64, form, n, firing, y, values, slopes, row_scratch, logs, outputs, to_log_ratios, gradient_64
+                    )
+                else:
+                    _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
+                np.dot(expanded[:n].T, logs[:n], part_firing)
+                to_firing += part_firing
+                np.dot(extended[:n].T, outputs[:n], part_outputs)
+                to_outputs += part_outputs
+            else:
+                copy_rows(values, 0, results, start, n)
+        if trains:
+            fill_gradient(theta_64, form, sets, heights, origin, to_firing, to_log_ratios, to_outputs, gradient_64)
+            if form.shared_spread:
+                gradient_64[form.spreads] = to_spread * by_raw
+            for i in range(len(gradient)):
+                gradient[i] = gradient_64[i]
+        return loss
+
+    return run_rows
