@@ -143,6 +143,8 @@ def predict(
     keep: Sequence[str] | None = None,
     prefix: str = "",
     coverage: float | None = None,
+    quantiles: Sequence[float] = (),
+    familiarity: bool = False,
     batch_size: int = _BATCH_ROWS,
     num_workers: int | tuple[int, int] | None = None,
     resources: Mapping[str, float] | None = None,
@@ -165,6 +167,10 @@ def predict(
     coverage : float, optional
         Adds the ends of intervals of this coverage as TARGET_lower and TARGET_upper or, for a classifier, the classes of
         the set as TARGET_set.
+    quantiles : sequence of float
+        Adds quantiles of these levels, as TARGET_q0.05 and so on.
+    familiarity : bool
+        Whether to add the familiarity of each row.
     batch_size : int
         Rows that a worker predicts at a time.
     num_workers : int or (int, int), optional
@@ -182,11 +188,12 @@ def predict(
     import ray.data
 
     least, most = num_workers if isinstance(num_workers, tuple) else (1, num_workers)
+    how = {"prefix": prefix, "interval": coverage, "quantiles": tuple(quantiles), "familiarity": familiarity}
     estimator = load(model) if isinstance(model, (str, os.PathLike)) else model
     each = dict(resources or {"CPU": 0.5 if ray.cluster_resources().get("CPU", 0) > 1 else 0})
     return dataset.map_batches(
         BatchPredictor,
-        fn_constructor_args=(estimator, keep, prefix, coverage),
+        fn_constructor_args=(estimator, keep, how),
         batch_format="pyarrow",
         batch_size=batch_size,
         compute=ray.data.ActorPoolStrategy(min_size=least, max_size=most),
@@ -202,16 +209,14 @@ def write_predictions(
     columns: Sequence[str],
     out: Path,
     *,
-    keep: Sequence[str],
-    prefix: str = "",
-    coverage: float | None = None,
     num_workers: int = 1,
     address: str | None = None,
     verbose: bool = False,
+    **how: Any,
 ) -> None:
     """Write predictions for some columns of Parquet files to a folder of parts, in the order of the rows.
 
-    The arguments are those of :func:`predict` and :func:`fit`. Parts that the folder has already are replaced.
+    The arguments are those of :func:`fit` and, in ``how``, of :func:`predict`. Parts of an earlier run are replaced.
     """
     _require_ray()
     import ray.data
@@ -230,7 +235,7 @@ def write_predictions(
         context.execution_options.preserve_order, context.enable_progress_bars = True, verbose
         try:
             rows = ray.data.read_parquet(paths, filesystem=filesystem, columns=list(columns))
-            made = predict(model, rows, keep=keep, prefix=prefix, coverage=coverage, num_workers=num_workers)
+            made = predict(model, rows, num_workers=num_workers, **how)
             made.write_parquet(str(out.absolute()), filename_provider=PartNames())
         except ray.exceptions.RayError as error:
             raise ClusterError(f"The predictions on Ray failed: {_one_line(_cause(error))}.") from error

@@ -87,12 +87,10 @@ class ReportedFolder(CheckpointFolder):
 class BatchPredictor:
     """Predictions for batches of a dataset; Ray makes one in every worker."""
 
-    def __init__(
-        self, estimator: FLSRegressor | FLSClassifier, keep: Sequence[str] | None, prefix: str, coverage: float | None
-    ) -> None:
+    def __init__(self, estimator: FLSRegressor | FLSClassifier, keep: Sequence[str] | None, how: Mapping[str, Any]) -> None:
         self._model = TableModel(estimator, layout_of(estimator))
         self._keep = keep
-        self._how: dict[str, Any] = {"prefix": prefix, "interval": coverage}
+        self._how = dict(how)  # the other arguments of TableModel.predicted
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         table = DataTable(batch, "the dataset", (Path(),), (batch.num_rows,))
