@@ -76,8 +76,10 @@ def test_steps_compare_both_uncertainties_with_t1() -> None:
     assert [(row.work, str(row.target)) for row in rows_of("steps") if row.target is not None] == [
         ("IT2 hs / T1, batch 8, M 3, P 2", "<= 2"),
         ("IT2 h / T1, batch 8, M 3, P 2", "<= 1.4"),
+        ("GT2, 3 planes / IT2 hs, batch 8, M 3, P 2", "<= 1.8"),
         ("IT2 hs / T1, batch 8, M 3, P 4", "<= 2"),
         ("IT2 h / T1, batch 8, M 3, P 4", "<= 1.4"),
+        ("GT2, 3 planes / IT2 hs, batch 8, M 3, P 4", "<= 1.8"),
         ("denormal / ordinary firing, T1, batch 8, M 3, P 4", "<= 1.1"),
         ("denormal / ordinary firing, IT2 hs, batch 8, M 3, P 4", "<= 1.1"),
     ]

@@ -259,7 +259,7 @@ def test_train_refuses_a_place_that_cannot_be_written(refused: Refused, out: str
             ("plant.csv", "--target", "y", "--rulez", "3"),
             "There is no option --rulez. Did you mean --n-rules? See 'deepfls train --help'.",
         ),
-        (("plant.csv", "--target", "y", "--n-rules", "many"), "Invalid value for '--n-rules': "),
+        (("plant.csv", "--target", "y", "--n-rules", "many"), "--n-rules must be an integer or auto, got 'many'."),
         (
             ("plant.csv", "--target", "y", "--task", "classify"),
             "--task must be one of 'auto', 'regression', 'classification', got 'classify'. Did you mean 'classification'?",

@@ -147,7 +147,7 @@ def test_number_of_threads_of_torch_is_not_touched_during_a_fit(monkeypatch: pyt
         seen.append(torch.get_num_threads())
         initialize_system(*args, **options)
 
-    monkeypatch.setattr("deepfls.estimators.fit.initialize_system", watching)
+    monkeypatch.setattr("deepfls.estimators.system_runs.initialize_system", watching)
     before = torch.get_num_threads()
     regressor().fit(X, Y)
     assert [*seen, torch.get_num_threads()] == [before, before]
@@ -171,6 +171,7 @@ def test_verbose_fit_shows_a_bar_on_standard_error_only(
 # Few or odd rows
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of few rows: tests/estimators/test_odd_data.py
 @pytest.mark.parametrize("n_rows", [1, 2, 3])
 @pytest.mark.parametrize("patience", [None, 2])
 @both
@@ -181,7 +182,9 @@ def test_few_rows_are_enough(make: Callable[..., Any], y: np.ndarray, patience: 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -3e12, 0.1 * 1e100])
 def test_constant_target_is_predicted_exactly(value: float) -> None:
-    np.testing.assert_allclose(regressor().fit(X, np.full(48, value)).predict(10.0 * X), value, rtol=1e-12)
+    with pytest.warns(UserWarning, match="in every row: the model gives it for every input"):
+        model = regressor().fit(X, np.full(48, value))
+    np.testing.assert_allclose(model.predict(10.0 * X), value, rtol=1e-12)
 
 
 @pytest.mark.parametrize("distance", [1e3, 1e9, 1e120])

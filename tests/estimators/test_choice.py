@@ -24,14 +24,17 @@ def rmse(first: Any, second: Any) -> float:
 
 @pytest.mark.parametrize("kind", ["t1", "it2"])
 def test_noise_around_a_line_gives_nearly_a_line(kind: str) -> None:
-    truth = X @ np.array([1.0, -0.5, 0.0])
-    model = FLSRegressor(kind=kind, random_state=0).fit(X, truth + 2 * NOISE)
-    line = LinearRegression().fit(X, truth + 2 * NOISE)
-    new = RANDOM.uniform(-2, 2, size=(500, 3))
-    expected = new @ np.array([1.0, -0.5, 0.0])
-    assert rmse(model.predict(new), expected) < 1.3 * rmse(line.predict(new), expected)
-    assert model.chosen_["line_share"][0] > 0.2
-    assert model.chosen_["loss"] <= model.chosen_["line_loss"]
+    slopes, errors, shares = np.array([1.0, -0.5, 0.0]), [], []
+    new = np.random.default_rng(1).uniform(-2, 2, size=(500, 3))
+    for seed in range(4):  # one draw of the noise decides little
+        noisy = X @ slopes + 2 * np.random.default_rng(seed + 10).normal(size=240)
+        model, line = FLSRegressor(kind=kind, random_state=0).fit(X, noisy), LinearRegression().fit(X, noisy)
+        errors.append([rmse(fitted.predict(new), new @ slopes) for fitted in (model, line)])
+        shares.append(model.chosen_["line_share"][0])
+        assert model.chosen_["loss"] <= model.chosen_["line_loss"]
+    ours, of_lines = np.mean(errors, axis=0)
+    assert ours < 1.1 * of_lines
+    assert np.mean(shares) > 0.5
 
 
 def test_smooth_rows_are_followed_closely() -> None:

@@ -37,7 +37,7 @@ def inputs(data: dict[str, Any]) -> Any:
 
 def test_regressor_learns_as_well_as_from_arrays(path: Path) -> None:
     data = columns(2_000, seed=1)
-    settings = {"n_rules": 6, "epochs": 60, "random_state": 0}
+    settings = {"n_rules": 6, "epochs": 60, "schedule": "onecycle", "random_state": 0}
     streamed = FLSRegressor(**settings).fit(regression(path))
     x = np.stack([columns()["a"], columns()["b"]], axis=1)
     in_memory = FLSRegressor(**settings).fit(x, columns()["y"])

@@ -220,5 +220,5 @@ def test_header_takes_its_constants_from_the_table_of_the_package() -> None:
         deepest = int(re.search(r"#define PLANT_MAX_DEPTH \(\(int64_t\)(\d+)\)", text)[1])  # type: ignore[index]
         assert deepest / one == -LOG_FLOOR
         floor, smallest = re.search(r"x < (\S+)f(?: \?|\) \{\n +return) (\S+)f", text).groups()  # type: ignore[union-attr]
-        assert float(floor) == LOG_FLOORS[torch.float32]
-        assert np.float32(smallest) == np.float32(np.exp(LOG_FLOORS[torch.float32]))
+        assert float(floor) == LOG_FLOORS["float32"]
+        assert np.float32(smallest) == np.float32(np.exp(LOG_FLOORS["float32"]))

@@ -23,11 +23,13 @@ def test_one_row_is_taken_in_every_shape() -> None:
 
 
 def test_several_rows_are_refused_where_one_is_needed() -> None:
-    message = r"x must be one row of shape \(features,\) or \(1, features\) with features=4, got \(2, 4\)\."
+    message = r"at must be one row of shape .* with features=4, got \(2, 4\)\."
     with pytest.raises(ValueError, match=message):
-        regressor("km").explain(X[:2])
-    with pytest.raises(ValueError, match=r"x must be finite, got NaN in row 0, column 1"):
-        regressor("km").explain([1.0, np.nan, 2.0, 3.0])
+        ResponseCurveDisplay.from_estimator(regressor("km"), 0, at=X[:2])
+
+
+def test_unknown_input_is_explained() -> None:
+    assert np.isfinite(regressor("km").explain([1.0, np.nan, 2.0, 3.0]).y).all()
 
 
 def test_row_to_hold_must_fit() -> None:

@@ -71,7 +71,8 @@ def test_firing_map_averages_the_shares_of_each_bin() -> None:
 def test_firing_map_of_a_constant_input_is_drawn() -> None:
     x = X.copy()
     x[:, 0] = 3.0
-    model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, Y[:, 0])
+    with pytest.warns(UserWarning, match="same value in every row"):
+        model = FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, Y[:, 0])
     FiringMapDisplay.from_estimator(model, x, feature=0).figure_.canvas.draw()
 
 

@@ -78,8 +78,10 @@ def test_classes_are_measured_by_log_loss() -> None:
 def test_duplicates_are_found() -> None:
     model = FLSRegressor(kind="t1", n_rules=3, epochs=3, random_state=0).fit(PLAIN, TARGET)
     with torch.no_grad():
-        for values in (model.system_.centers, model.system_.slopes, model.system_.intercepts):
+        for name in ("centers", "slopes", "intercepts"):
+            values = getattr(model.system_, name).clone()
             values[1] = values[0]
+            setattr(model.system_, name, values)
         model.system_.sigmas = torch.ones_like(model.system_.centers)
     pairs = model.explain_data(PLAIN).duplicates
     assert [(pair.first, pair.second) for pair in pairs] == [(0, 1)]

@@ -82,7 +82,7 @@ def test_every_part_of_a_run_is_kept(path: Path, tmp_path: Path, options: dict[s
 
 
 def test_run_that_lost_the_finite_numbers_goes_on_as_it_would_have(path: Path, tmp_path: Path) -> None:
-    options = {"optimizer": "sgd", "learning_rate": 300.0, "schedule": "constant", "epochs": 5}
+    options = {"optimizer": "sgd", "learning_rate": 300.0, "schedule": "constant", "epochs": 5, "centers_within": "free"}
     whole = undisturbed(path, **options)
     assert len(whole.history_) < 5, "the test needs a run that goes back"
     interrupted(path, tmp_path / "run", 30, **options)

@@ -226,4 +226,4 @@ def test_loss_over_several_processes_keeps_its_precision() -> None:
     step = step_for(system, l2, flat)
     loss = float(step(Batch.of(rows)))
     assert loss > torch.finfo(torch.float32).max
-    assert float(_summed_step(step, Batch.of(rows), flat, Two())) == loss
+    assert float(_summed_step(step, Batch.of(rows), 0, flat, Two())) == loss

@@ -18,9 +18,13 @@ from deepfls._checks.samples import Array
 from deepfls.estimators.base import FLSEstimator
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
     from deepfls.export.c_header import CReport
     from deepfls.export.onnx import OnnxReport
     from deepfls.inspection.complexity import Complexity
+    from deepfls.inspection.explanation import Explanation
     from deepfls.inspection.plain import PlainSystem
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
@@ -84,7 +88,7 @@ class ResultMethods(FLSEstimator):
         """
         return self.rules(X, y, drop=drop).render(format, top=top, digits=digits)
 
-    def explain(self, X: Any, *, reference: Any = None) -> Any:
+    def explain(self, X: Any, *, reference: Any = None) -> Explanation | pd.DataFrame | pa.Table:
         """Why rows get their predictions: the pushes of the inputs and, for one row, the contributions of the rules.
 
         Parameters

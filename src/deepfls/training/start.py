@@ -146,7 +146,8 @@ def width_limits(rows: Array, span: Array) -> Array:
     length = span[1] - span[0]
     n_gaps = np.array([max(len(np.unique(column)) - 1, 1) for column in seen.T])
     limits = np.stack([_NARROWEST * length / n_gaps, _WIDEST * length])
-    limits = np.where(length > 0, limits, [[MIN_SIGMA], [MAX_SIGMA]])
+    # A range of rounding errors is no range: its limits would leave no width between them.
+    limits = np.where(_WIDEST * length > 8 * MIN_SIGMA, limits, [[MIN_SIGMA], [MAX_SIGMA]])
     return np.clip(limits, 2 * MIN_SIGMA, MAX_SIGMA / 2)
 
 
