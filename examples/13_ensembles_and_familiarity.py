@@ -5,9 +5,9 @@ depend on it less: `n_systems=8` trains them side by side and predicts with thei
 model knows anything far from its data, and `familiarity` says so: it is near 1 for rows like the
 training rows, and near 0 for rows that no rule has ever seen.
 
-What to see: where there are data, thin lines (single systems) and the thick one (their mean) agree.
-In the gap and outside the data they part, and the familiarity below them falls to zero: there, a
-prediction is a guess.
+What to see: thin lines are single systems, the thick one is the mean of eight. They agree where
+there are data, and part in the gap. The familiarity below falls in the gap and on both sides: the
+further it falls, the more a prediction is a guess.
 """
 
 import matplotlib.pyplot as plt
@@ -17,16 +17,16 @@ from deepfls import FLSRegressor
 
 # %%
 random = np.random.default_rng(0)
-x = np.concatenate([random.uniform(-4, -0.5, 120), random.uniform(1.5, 4, 80)])[:, None]
-y = np.sin(1.5 * x[:, 0]) + 0.3 * x[:, 0] + random.normal(0, 0.15, len(x))
-settings = {"kind": "t1", "n_rules": 8, "epochs": 60}
+x = np.concatenate([random.uniform(-4, -1.5, 40), random.uniform(1, 4, 40)])[:, None]
+y = np.sin(1.5 * x[:, 0]) + 0.3 * x[:, 0] + random.normal(0, 0.4, len(x))
+settings = {"kind": "t1", "n_rules": 10, "epochs": 100}
 mean = FLSRegressor(**settings, n_systems=8, random_state=0).fit(x, y)
 singles = [FLSRegressor(**settings, random_state=seed).fit(x, y) for seed in range(1, 6)]
 
 # %%
 grid = np.linspace(-7, 7, 400)[:, None]
 truth = np.sin(1.5 * grid[:, 0]) + 0.3 * grid[:, 0]
-inside = mean.familiarity(grid) > 0.5
+inside = mean.familiarity(grid) > 0.9
 for name, models in (("single systems", singles), ("eight systems as one", [mean])):
     errors = [np.sqrt(np.mean((m.predict(grid) - truth)[inside] ** 2)) for m in models]
     print(f"{name:21} error where rows are familiar: {np.mean(errors):.3f}")
@@ -42,7 +42,7 @@ top.plot(
 )
 top.plot([], [], color="#56B4E9", linewidth=0.9, label="single systems")
 top.scatter(x[:, 0], y, s=8, color="#444444", alpha=0.6, label="training rows")
-top.set(ylabel="y", ylim=(-4, 4))
+top.set(ylabel="y", ylim=(-3, 3))
 top.legend(frameon=False, ncols=3, loc="upper center")
 bottom.fill_between(grid[:, 0], mean.familiarity(grid), color="#009E73", alpha=0.5, linewidth=0)
 bottom.set(xlabel="x", ylabel="familiarity", ylim=(0, 1.05))

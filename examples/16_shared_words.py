@@ -4,8 +4,9 @@ Ten free rules have ten different sets on every input, and no two of them can be
 `n_terms=3` every input has three sets that all rules share, in a fixed order, with names of your
 choice. A rule then picks one word per input, or none, and reads as an expert would say it.
 
-What to see: three sets per input, learned but still ordered, cover the range of the data. The rules
-that are printed use no other words, and the error is close to that of rules with sets of their own.
+What to see: three sets per input, learned but still ordered, cover the range of the data. The
+rules that are printed use no other words. The price is some accuracy: sets of their own fit more
+closely.
 """
 
 import matplotlib.pyplot as plt
