@@ -77,7 +77,8 @@ def predict(
     if nulls is not None or resume or started_processes() > 1:
         name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
         raise UsageError(f"{name} must be used with a folder as --out, got {str(out or '-')!r}.")
-    _write_file(model, data, out, predicted, output, force=force, light=interval is None and not about)
+    light = interval is None and quantiles is None and not familiarity
+    _write_file(model, data, out, predicted, output, force=force, light=light)
 
 
 def _light_predictions(path: Path, source: str, predicted: Predict) -> pa.Table | None:
