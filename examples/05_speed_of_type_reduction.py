@@ -5,10 +5,10 @@ works sample by sample; the paper of Köklü, Güven and Kumbasar tries all 2^ru
 batch, which is fast up to a point. deepfls computes the same end points by Newton sweeps over the
 whole batch.
 
-What to see: all algorithms give the same ends. The enumeration doubles its time with every rule
-and is off the chart beyond 12 rules. The classic algorithm costs much for any number of rules.
-The Newton sweeps are the fastest throughout. Times are of one run on whatever machine built this
-page, so compare lines, not numbers.
+What to see: all algorithms give the same ends. The time of the enumeration soon doubles with every
+rule, and is off the chart beyond 12 rules. The classic algorithm costs much for any number of
+rules. The Newton sweeps are the fastest throughout. Times are of one run on whatever machine
+built this page, so compare lines, not numbers.
 """
 
 import time

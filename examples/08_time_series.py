@@ -6,8 +6,8 @@ ago, are the inputs; the value 6 steps ahead is the target. The first half of th
 for training, the rest for the test.
 
 What to see: the prediction covers the true series so well that the lower panel shows its error on
-a scale of its own, together with the calibrated 90 % interval around it. The interval is wider
-where the series turns quickly.
+a scale of its own, together with the calibrated 90 % interval around it. The interval is wider in
+some parts of the series than in others, as the errors are.
 """
 
 import matplotlib.pyplot as plt
@@ -57,7 +57,7 @@ top.plot(
     label="predicted 6 steps ahead",
 )
 top.set_ylabel("value")
-top.legend(frameon=False, ncols=2)
+top.legend(frameon=False, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
 band = (lower - y[half:])[shown], (upper - y[half:])[shown]
 bottom.fill_between(
     times[half:][shown], *band, color="#0072B2", alpha=0.25, linewidth=0, label="90 % interval"

@@ -7,7 +7,7 @@ measured from the average patient, and by rule.
 What to see: starting from the prediction for the average patient, each bar adds what one input
 contributes for this patient, the largest first; the last bar arrives at the prediction. Nothing
 is left over, because these are exact Shapley values of the fuzzy system, not an approximation of
-it.
+it. The patient was chosen for a picture that reads well.
 """
 
 import matplotlib.pyplot as plt

@@ -65,7 +65,7 @@ for i, row in enumerate(rows):
 expected = model.predict(rows)
 errors = np.maximum(np.abs(result - expected) / np.ptp(expected), 1e-9)
 figure, ax = plt.subplots(figsize=(8, 3.8), layout="constrained")
-bins = np.logspace(-9, -1, 81)
+bins = np.logspace(-9, -3, 61)
 for name, error, color in zip(
     ("float, 32 bits", "integers, 16 bits (q15)"), errors, ("#0072B2", "#D55E00")
 ):

@@ -4,9 +4,9 @@ Ten free rules have ten different sets on every input, and no two of them can be
 `n_terms=3` every input has three sets that all rules share, in a fixed order, with names of your
 choice. A rule then picks one word per input, or none, and reads as an expert would say it.
 
-What to see: three sets per input, learned but still ordered, cover the range of the data. The
-rules that are printed use no other words. The price is some accuracy: sets of their own fit more
-closely.
+What to see: the words of each input, learned but still ordered; a word that no rule needs is not
+drawn. The rules that are printed use these words alone. The price is some accuracy: sets of their
+own fit more closely.
 """
 
 import matplotlib.pyplot as plt

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 
 import nbformat
@@ -22,6 +23,7 @@ def executed(example: gallery.Example) -> nbformat.NotebookNode:
 
 
 if __name__ == "__main__":
+    os.environ.pop("MPLBACKEND", None)  # pictures belong into the notebook
     gallery.NOTEBOOKS.mkdir(exist_ok=True)
     for example in gallery.examples():
         if example.name in gallery.WITH_NOTEBOOK:
