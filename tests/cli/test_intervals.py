@@ -154,14 +154,14 @@ def test_uncalibrated_intervals_have_no_crps(run: Run) -> None:
 BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "coverage": (("--coverage", "90"), 2, "--coverage must be greater than 0 and less than 1, got 90.0."),
     "kind": (
-        ("--coverage", "0.9", "--kind", "t1"),
+        ("--coverage", "0.9", "--kind", "t1", "--calibration", "cqr"),
         2,
         "--calibration must be 'split' for kind='t1', whose output is one value, got 'cqr'; kind='it2' learns intervals.",
     ),
     "name": (
         ("--coverage", "0.9", "--calibration", "cqq"),
         2,
-        "--calibration must be one of 'cqr', 'split', 'alpha', got 'cqq'. Did you mean 'cqr'?",
+        "--calibration must be one of 'auto', 'cqr', 'split', 'alpha', got 'cqq'. Did you mean 'cqr'?",
     ),
     "fraction": (
         ("--coverage", "0.9", "--calibration-fraction", "much"),

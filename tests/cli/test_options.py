@@ -125,8 +125,8 @@ def test_help_names_choices_and_defaults_of_both_estimators(run: Run, monkeypatc
         "l2, l1, huber, log-cosh, pinball, quantiles, cross-entropy. [default: l2; for classes cross-entropy]"
     )
     text = help_of(run, "--calibration", monkeypatch)
-    assert "One of cqr, split," in text
-    assert text.endswith("aps. [default: cqr; for classes split]")
+    assert "One of auto, cqr, split," in text
+    assert text.endswith("aps. [default: auto; for classes split]")
 
 
 def test_help_names_other_settings_by_their_options(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

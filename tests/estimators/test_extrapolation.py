@@ -45,6 +45,13 @@ def test_familiarity_is_low_for_rows_unlike_the_training_data(clipped: FLSRegres
     assert ((inside >= 0) & (inside <= 1)).all()
 
 
+def test_score_samples_is_the_logarithm_of_familiarity(clipped: FLSRegressor) -> None:
+    rows = np.concatenate([X, 10 * FAR, 1e6 * FAR])
+    scores = clipped.score_samples(rows)
+    assert np.isfinite(scores).all()
+    np.testing.assert_allclose(np.exp(scores), clipped.familiarity(rows), atol=1e-300)
+
+
 def test_familiarity_falls_with_the_distance(clipped: FLSRegressor) -> None:
     found = clipped.familiarity(np.outer(np.linspace(1, 20, 30), [1.0, 1.0]))
     assert (np.diff(found) <= 0).all()

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import root_mean_squared_error
 
-from deepfls import metrics
+from deepfls import FLSRegressor, metrics
 from interval_cases import CALIBRATED, NOISE, RANDOM, TEST, TRAIN, X, Y, classifier, every_calibration, regressor
 
 
@@ -207,10 +207,10 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "name": (
         {"calibration": "cqf"},
         ValueError,
-        "calibration must be one of 'cqr', 'split', 'alpha', got 'cqf'. Did you mean 'cqr'?",
+        "calibration must be one of 'auto', 'cqr', 'split', 'alpha', got 'cqf'. Did you mean 'cqr'?",
     ),
     "cqr of T1": (
-        {"kind": "t1"},
+        {"kind": "t1", "calibration": "cqr"},
         ValueError,
         "calibration must be 'split' for kind='t1', whose output is one value, got 'cqr'; kind='it2' learns intervals.",
     ),
@@ -315,3 +315,19 @@ def test_fit_with_intervals_leaves_globals_alone() -> None:
     regressor(epochs=1).fit(X[TRAIN], Y[TRAIN]).predict_interval(X[TEST])
     assert torch.equal(torch.get_rng_state(), state)
     assert torch.get_num_threads() == threads
+
+
+@pytest.mark.parametrize(("settings", "method"), [({"kind": "t1"}, "split"), ({"kind": "it2"}, "cqr")])
+def test_coverage_alone_takes_the_calibration_of_the_kind(settings: dict[str, str], method: str) -> None:
+    x = np.linspace(-1, 1, 60)[:, None]
+    model = FLSRegressor(**settings, n_rules=2, epochs=2, coverage=0.8, random_state=0).fit(x, x[:, 0])
+    assert (model.calibration, model.calibration_.method) == ("auto", method)
+
+
+@pytest.mark.parametrize("settings", [{"calibration": "alpha"}, {"coverage": 0.9}])
+def test_planes_calibrate_their_level_with_one_setting(settings: dict[str, Any]) -> None:
+    x = np.linspace(-1, 1, 60)[:, None]
+    model = FLSRegressor(kind="gt2", loss="quantiles", n_rules=2, epochs=2, random_state=0, **settings).fit(x, x[:, 0])
+    assert (model.calibration_.method, model.calibration_.coverage) == ("alpha", 0.9)
+    wide, narrow = (np.subtract(*model.predict_interval(x, coverage=c)[::-1]) for c in (0.9, 0.5))
+    assert (wide >= narrow).all()

@@ -331,10 +331,10 @@ def test_folder_with_another_kind_of_file_is_refused(path: Path, tmp_path: Path)
 # Kill -9 at random moments
 
 
-def test_run_killed_at_thirty_random_moments_ends_in_the_same_bits(path: Path, tmp_path: Path) -> None:
+def test_run_killed_at_random_moments_ends_in_the_same_bits(path: Path, tmp_path: Path) -> None:
     script = Path(__file__).parents[1] / "killed_runs.py"
     done = subprocess.run(
-        [sys.executable, str(script), str(path), str(tmp_path / "runs"), "30"],
+        [sys.executable, str(script), str(path), str(tmp_path / "runs"), "12"],
         capture_output=True,
         text=True,
         timeout=300,
@@ -343,7 +343,7 @@ def test_run_killed_at_thirty_random_moments_ends_in_the_same_bits(path: Path, t
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert result["kills"] == [-signal.SIGKILL] * 30
+    assert result["kills"] == [-signal.SIGKILL] * 12
     assert result["different"] == []
     # The moments were spread over the run: some before the first checkpoint, some near the end.
-    assert len(set(result["steps"])) > 8
+    assert len(set(result["steps"])) > 4

@@ -245,6 +245,13 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         x = self._known_x(X)
         return FiringStrengths(*self._model.firing_strengths(x))
 
+    def score_samples(self, X: Any) -> Array:
+        """Logarithm of :meth:`familiarity`, (rows,): 0 for usual rows, lower the less a row is like the training data.
+
+        The name and the direction are those of scikit-learn's detectors of outliers.
+        """
+        return np.log(np.maximum(self.familiarity(X), np.finfo(np.float64).tiny))
+
     def familiarity(self, X: Any) -> Array:
         """How familiar rows are: how strongly their best-fitting rule fires, as a share of what training rows had.
 

@@ -88,6 +88,7 @@ def fit(
             earlier, _structure(settings, source.n_features, source.n_outputs, source.n_rows, earlier), source.classes
         )
     check_settings(settings)
+    settings = intervals.with_auto_calibration(settings)
     check_systems(settings, source, None if earlier is None else len(earlier.model.systems))
     intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
     columns = intervals.group_columns(settings, source.columns)

@@ -28,6 +28,8 @@ _FLOOR_SHARE = 0.5
 _SCALE_PENALTY, _MAX_TERMS = 0.01, 2_000
 # Largest number of rows for which refit="auto" trains a second time, on all rows.
 _REFIT_ROWS = 5_000
+# Coverage of the fit where calibration="alpha" is given without one.
+_USUAL_COVERAGE = 0.9
 
 
 class PredictionInterval(NamedTuple):
@@ -38,6 +40,16 @@ class PredictionInterval(NamedTuple):
 
 
 # Settings
+
+
+def with_auto_calibration(settings: Settings) -> Settings:
+    """The settings with the method that ``calibration="auto"`` stands for, and with a coverage for planes to calibrate."""
+    method, coverage = settings.calibration, settings.coverage
+    if method == "auto":
+        method = "split" if settings.kind == "t1" else "alpha" if settings.loss == "quantiles" else "cqr"
+    elif method == "alpha" and coverage is None:
+        coverage = _USUAL_COVERAGE
+    return replace(settings, calibration=method, coverage=coverage)
 
 
 def check_interval_settings(settings: Settings, *, streamed: bool, continued: bool) -> None:

@@ -95,13 +95,13 @@ class Settings:
 class RegressorSettings(Settings):
     """The settings of FLSRegressor."""
 
-    calibration: str | None = "cqr"
+    calibration: str | None = "auto"
     interval_weight: float = 1.0
     normalized_scores: bool = True
 
     _classifies = False
     _losses = ("l1", "l2", "huber", "log-cosh", "pinball", "quantiles")
-    _calibrations = ("cqr", "split", "alpha")
+    _calibrations = ("auto", "cqr", "split", "alpha")
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -286,11 +286,11 @@ _CLASSIFIER_LOSS = """    loss : {"cross-entropy"} or callable
 _REGRESSOR_COVERAGE = """    coverage : float, optional
         Share of the targets that prediction intervals are to hold, within (0, 1). An IT2 system is then trained for its
         type-reduced set to be that interval, and :meth:`predict_interval` gives calibrated ones of this and any other
-        coverage. None: no intervals.
-    calibration : {"cqr", "split", "alpha", None}
+        coverage. None: no intervals, but 0.9 with ``calibration="alpha"``.
+    calibration : {"auto", "cqr", "split", "alpha", None}
         "cqr": the learned ends are calibrated on held-out rows (conformalised quantile regression; not "t1"). "split": ends
         around the crisp output, which alone is trained, calibrated likewise. "alpha": the level of a plane is ("gt2" only).
-        None: the learned set as it is (not "t1").
+        None: the learned set as it is (not "t1"). "auto": "split" for "t1", "alpha" for ``loss="quantiles"``, else "cqr".
     interval_weight : float
         Weight of the pinball losses of the ends in training, beside the loss, in scaled units.
     normalized_scores : bool

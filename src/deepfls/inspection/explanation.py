@@ -294,7 +294,8 @@ def frame_of(columns: dict[str, Any]) -> Any:
 def reference_row(estimator: FLSEstimator, plain: PlainSystem) -> Array:
     """The mean of the training data if the scaling has it, else the middle of its range, else the mean of the centers."""
     if estimator.scaling == "standard":
-        return estimator.x_scaling_.shift
+        mean, spread = estimator.x_scaling_.shift, estimator.x_scaling_.scale
+        return np.where(np.abs(mean) < 1e-12 * spread, 0.0, mean)  # centred columns have means of rounding errors
     if plain.input_range is not None:
         return np.asarray(plain.input_range.mean(axis=0))
     return np.asarray(plain.centers.mean(axis=0))
