@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import openpyxl
 
 N = 40
 _RANDOM = np.random.default_rng(0)
@@ -26,8 +28,10 @@ class Ugly:
     options: tuple[str, ...] = ()  # beside --target y
     refused: str = ""  # part of the error
     then: tuple[str, ...] = ()  # options that the error names, with which the command works
+    told_then: tuple[str, ...] | None = None  # what is told then, where it is not what was told at first
     inputs: int | None = None  # of the model
     classes: bool = False
+    file: str = "t.csv"
 
 
 def text(header: str, *columns: Sequence[Any], mark: str = ",", encoding: str = "utf-8", end: str = "\n") -> bytes:
@@ -37,6 +41,25 @@ def text(header: str, *columns: Sequence[Any], mark: str = ",", encoding: str = 
     writer.writerow(header.split())
     writer.writerows(zip(*columns, strict=True))
     return stream.getvalue().encode(encoding)
+
+
+def aligned(header: str, *values: Sequence[Any]) -> bytes:
+    """A table with columns of equal width, separated by blanks."""
+    rows = [header.split(), *zip(*values, strict=True)]
+    return "".join("".join(f"{cell!s:>10}" for cell in row) + "\n" for row in rows).encode()
+
+
+def workbook(header: list[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    """An Excel file of one sheet."""
+    book = openpyxl.Workbook()
+    sheet = book.active
+    assert sheet is not None
+    sheet.append(header)
+    for row in rows:
+        sheet.append([value.item() if isinstance(value, np.datetime64) else value for value in row])
+    stream = io.BytesIO()
+    book.save(stream)
+    return stream.getvalue()
 
 
 def commas(values: Any, form: str = "{:.3f}") -> list[str]:
@@ -127,6 +150,65 @@ ZOO: dict[str, Ugly] = {
     "bars": Ugly(text("a b y", A, B, Y, mark="|")),
     "Windows line ends": Ugly(text("a b y", A, B, Y, end="\r\n")),
     "commas in quotes": Ugly(text("note a y", np.resize(["yes, sure", "no"], N), A, Y), inputs=2),
+    "UTF-16 without a mark": Ugly(text("größe y", A, Y, encoding="utf-16-le")),
+    "UTF-32": Ugly(text("a y", A, Y, encoding="utf-32")),
+    "Mac line ends": Ugly(text("a b y", A, B, Y, end="\r")),
+    "blanks": Ugly(text("a b y", A, B, Y, mark=" "), file="t.txt"),
+    "blanks in line": Ugly(aligned("a y", A, Y), file="t.data"),
+    "tabs": Ugly(text("a b y", A, B, Y, mark="\t"), file="t.tsv"),
+    "compressed": Ugly(gzip.compress(text("a b y", A, B, Y)), file="t.csv.gz"),
+    "workbook": Ugly(workbook(["a", "day", "y"], zip(A.tolist(), DATES, Y.tolist(), strict=True)), file="t.xlsx", inputs=4),
+    "title": Ugly(b"Report of May\n\n" + text("a b y", A, B, Y), ("The first line of 't.csv' is left out",)),
+    "comments": Ugly(b"# made by hand\n# in m\n" + text("a b y", A, B, Y), ("The first 2 lines of 't.csv' are left",)),
+    "header as a comment": Ugly(b"# " + text("a b y", A, B, Y), inputs=2),
+    "blanks around names": Ugly(text("a b y", A, B, Y).replace(b"a,b,y", b" a , b , y "), inputs=2),
+    "commas at the end of rows": Ugly(text("a b y", A, B, Y).replace(b"\n", b",\n").replace(b"y,\n", b"y\n"), inputs=2),
+    "commas at the end": Ugly(text("a b y", A, B, Y).replace(b"\n", b",\n"), inputs=2),
+    "names of rows": Ugly(text("r a b y", [f"r{k}" for k in range(N)], A, B, Y)[2:], ("give it a name",), inputs=2),
+    "no header": Ugly(
+        text("a b y", A, B, Y)[6:],
+        ("its columns are called 'column_1' to 'column_3'",),
+        refused="'column_3'",
+        then=("--target", "column_3"),
+    ),
+    "years as names": Ugly(text("2001 2002 y", A, B, Y), inputs=2),
+    "a word in the target": Ugly(text("a b y", A, B, ["kg", *Y[1:]]), ("'kg' among its numbers", "1 row without a target")),
+    "infinite target": Ugly(
+        text("a b y", A, B, ["inf", *Y[1:]]),
+        refused="--missing-values inf leaves",
+        then=("--missing-values", "inf"),
+        told_then=("1 row without a target",),
+    ),
+    "minus infinity": Ugly(text("a b y", ["-inf", *A[1:]], B, Y), refused="got -inf", then=("--missing-values", "inf")),
+    "target of -999": Ugly(text("a b y", A, B, ["-999", *Y[1:]]), ("1 row",), ("--missing-values", "-999")),
+    "fractions as classes": Ugly(
+        text("a b y", A, B, Y),
+        options=("--task", "classification"),
+        refused="--task regression",
+        then=("--task", "regression"),
+    ),
+    "classes as numbers": Ugly(
+        text("a b y", A, B, LABELS),
+        options=("--task", "regression"),
+        refused="--task classification",
+        then=("--task", "classification"),
+        classes=True,
+    ),
+    "dates as the target": Ugly(text("a b y", A, B, DATES), refused="--target names another", then=("--target", "b")),
+    "empty target": Ugly(
+        text("a b y", A, B, [""] * N), ("'y' has no values",), refused="--target names", then=("--target", "b")
+    ),
+    "identifiers as classes": Ugly(text("a y", A, [f"k{k}" for k in range(N)]), ("40 classes in 40 rows",), classes=True),
+    "nothing varies": Ugly(text("a b y", [1] * N, [2] * N, Y), ("No column of X varies",), inputs=2),
+    "telephone numbers": Ugly(
+        text("p a y", [f"+49 30 {k * 7919:07d}" for k in range(N)], A, Y), ("as identifiers have",), inputs=1
+    ),
+    "hours of half a day": Ugly(
+        text("at a y", [f"1/{k // 24 + 1}/2024 {k % 12 + 1}:30 {'AP'[k // 12 % 2]}M" for k in range(N)], A, Y),
+        ("%I:%M %p",),
+        inputs=4,
+    ),
+    "whole numbers of 25 digits": Ugly(text("a b y", A, [10**25 + k * 10**23 for k in range(N)], Y), inputs=2),
     "no such target": Ugly(
         text("a b Y", A, B, Y), options=("--target", "y"), refused="Did you mean 'Y'?", then=("--target", "Y")
     ),

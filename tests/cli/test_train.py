@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,10 +252,51 @@ def test_train_refuses_a_place_that_cannot_be_written(refused: Refused, out: str
 
 
 @pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("t.csv", "a,b\n1,2\n2,3\n3,5\n"),
+        ("my rows.csv", "a,the target\n1,2\n2,3\n3,5\n"),
+        ("t.csv", "a,--y\n1,2\n2,3\n3,5\n"),
+        ("t.csv", "a,it's $HOME\n1,2\n2,3\n3,5\n"),
+        ("t.csv", "y,a,day,empty,e\x1b\n1,2,2024-01-01,,1\n2,3,2024-01-02,,2\n3,5,2024-01-03,,3\n"),
+        ("t.csv", "".join(f"name {k},{k}.5,{'ab'[k % 2]}\n" for k in (3, 1, 2))),
+    ],
+    ids=["plain", "blanks", "dashes", "shell", "dates and nothing", "no header"],
+)
+def test_train_without_a_target_ends_with_a_command_that_works(run: Run, folder: Path, name: str, content: str) -> None:
+    (folder / name).write_text(content)
+    error = run("train", name, code=2).stderr.splitlines()[-1]
+    assert error.startswith("Error: --target must name the column to predict, one of ")
+    words = shlex.split(error.partition("for example: ")[2])
+    assert words[:2] == ["deepfls", "train"]
+    run(*words[1:], *FAST)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "'t.csv' is empty."),
+        ("a,b\n", "'t.csv' must have rows, got column names only."),
+        ("y\n1\n2\n", "'t.csv' must have a column to predict and another one to learn from, got 'y' alone."),
+        ("a,b\n,\n,\n", "'t.csv' must have a column of numbers or classes to predict, got 'a', 'b'."),
+    ],
+)
+def test_train_without_a_target_says_first_what_is_wrong_with_the_table(
+    refused: Refused, folder: Path, content: str, message: str
+) -> None:
+    (folder / "t.csv").write_text(content)
+    assert refused("train", "t.csv", code=1) == message
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'."),
-        (("plant.csv",), "--target, the column to predict, must be given. See 'deepfls train --help'."),
+        (
+            ("plant.csv",),
+            "--target must name the column to predict, one of 'x', 'color', 'w', 'y', 'z' and 2 more of 'plant.csv'; for "
+            "example: deepfls train plant.csv --target flag",
+        ),
         (
             ("plant.csv", "--target", "y", "--rulez", "3"),
             "There is no option --rulez. Did you mean --n-rules? See 'deepfls train --help'.",

@@ -6,8 +6,10 @@ import contextlib
 import gzip
 import re
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 
+import openpyxl
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
@@ -121,13 +123,50 @@ def test_pattern_without_a_match_is_refused(write: Write) -> None:
 
 def test_folder_is_refused(write: Write) -> None:
     write("parts/a.csv", "a\n1\n")
-    assert refused("parts") == "'parts' is a folder: give a file, or a quoted pattern such as \"parts/*.csv\"."
+    assert refused("parts") == "'parts' is a folder: give one of its files, or all of them as 'parts/*.csv'."
+    write("empty/a.png", "")
+    assert refused("empty").startswith("'empty' is a folder without tables: give a file that ends in .csv, ")
 
 
 def test_wrong_ending_is_refused(write: Write) -> None:
-    endings = "'{}' must end in .csv, .csv.gz, .tsv, .tsv.gz, .parquet, .pq{}."
-    assert refused(write("t.json", "{}")) == endings.format("t.json", "")
-    assert refused(write("t.xlsx", "PK")) == endings.format("t.xlsx", ": save the sheet as CSV")
+    endings = "'{}' must end in .csv, .csv.gz, .tsv, .tsv.gz, .txt, .dat, .data, .parquet, .pq, .xlsx{}."
+    assert refused(write("t.png", "{}")) == endings.format("t.png", "")
+    assert refused(write("t.json", "{}")) == endings.format("t.json", ": write it as CSV")
+    assert refused(write("t.xls", "")) == endings.format("t.xls", ": save the sheet as CSV")
+    assert refused(write("t.zip", "PK")) == endings.format("t.zip", ": unpack it")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "t.csv",
+            b"PK\x03\x04",
+            "is an Excel workbook or a zip archive: rename the one to end in .xlsx, or unpack the other",
+        ),
+        ("t.csv", gzip.compress(b"a\n1\n"), "is compressed by gzip: rename it to end in .csv.gz"),
+        ("t.csv.gz", b"a\n1\n", "is not compressed by gzip: rename it to end in .csv"),
+        ("t.csv", b"<!DOCTYPE html>\n<p>x</p>\n", "is a web page: download the table itself"),
+        ("t.csv", b"a,b\n1,\0\n", "is not a text file: save the table as CSV in UTF-8"),
+        ("t.xlsx", b"PK", "cannot be read: the zip archive is damaged: File is not a zip file"),
+        ("t.xlsx", b"", "is empty"),
+    ],
+)
+def test_file_of_another_kind_is_refused_with_what_to_do(write: Write, name: str, content: bytes, message: str) -> None:
+    assert refused(write(name, content)) == f"'{name}' {message}."
+
+
+def test_first_sheet_of_a_workbook_is_read_and_told(write: Write) -> None:
+    path = write("t.xlsx", "")
+    book = openpyxl.Workbook()
+    for row in (["a", "day"], [1.5, date(2024, 1, 2)], [None, date(2024, 1, 3)]):
+        book.active.append(row)
+    book.create_sheet("other").append([1])
+    book.save(path)
+    with pytest.warns(UserWarning, match=r"^'t\.xlsx' has 2 sheets, of which the first, 'Sheet', is read\.$"):
+        table = read_table(path).table
+    assert table.column("a").to_pylist() == [1.5, None]
+    assert kind_of(table.schema.field("day").type) == "date"
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.parquet"])
@@ -161,7 +200,8 @@ def test_parquet_without_rows_is_refused(write: Write) -> None:
     ids=["short", "long", "far down"],
 )
 def test_ragged_row_is_refused(write: Write, content: str, got: str) -> None:
-    assert refused(write("t.csv", content)) == f"'t.csv' must have 2 columns in every row as in its header, {got}."
+    correct = f"{got}: correct that row, or remove it."
+    assert refused(write("t.csv", content)) == f"'t.csv' must have 2 columns in every row as in its header, {correct}"
 
 
 @pytest.mark.parametrize("content", ["a,b\n1,2\n", "a,b\n1,2\n3\n"], ids=["whole", "ragged"])
@@ -247,8 +287,7 @@ def test_missing_column_is_refused_with_a_near_name(write: Write) -> None:
     data = read_table(write("t.csv", "Temperature, b\n1,2\n"))
     for name, message in {
         "temperature": "'t.csv' has no column 'temperature' to keep. Did you mean 'Temperature'?",
-        "b": "'t.csv' has no column 'b' to keep. Did you mean ' b'?",
-        "zzz": "'t.csv' has no column 'zzz' to keep. Its columns are 'Temperature', ' b'.",
+        "zzz": "'t.csv' has no column 'zzz' to keep. Its columns are 'Temperature', 'b'.",
     }.items():
         with pytest.raises(TableError, match=f"^{re.escape(message)}$"):
             data.require([name], why=" to keep")

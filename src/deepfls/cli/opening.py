@@ -51,7 +51,7 @@ class Model(TableModel):
         model = replace(self, layout=replace(self.layout, targets=names))
         has_targets = bool(names) and set(names) <= set(table.names)
         if has_targets:
-            table = with_targets(table, model.layout, nulls)
+            table = with_targets(table, model.layout, nulls, getattr(self.estimator, "missing_values", None))
         return TableRows(table, model.inputs(table), model.targets(table) if has_targets else None)
 
     def stream(self, source: str, extra: Sequence[str], output: CommandOutput) -> tuple[ParquetFiles, list[str]]:

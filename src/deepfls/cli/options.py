@@ -48,7 +48,9 @@ def _default_text(default: str | None) -> str:
 output_option = functools.partial(option, panel=OUTPUT)
 run_option = functools.partial(option, panel=RUN)
 
-DATA_ARGUMENT = typer.Argument(help='CSV or Parquet file, or a quoted pattern such as "parts/*.csv".', metavar="DATA")
+DATA_ARGUMENT = typer.Argument(
+    help='CSV, Excel or Parquet file, or a quoted pattern such as "parts/*.csv".', metavar="DATA"
+)
 MODEL_ARGUMENT = typer.Argument(help="Model file.", metavar="MODEL")
 Names = list[str] | None
 TrueValues = Annotated[Names, option("Column of the true values, if its name is not that of the training; repeat.")]

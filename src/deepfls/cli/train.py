@@ -15,6 +15,7 @@ import typer
 from deepfls.cli import options as o
 from deepfls.cli.evaluate import Scores, interval_scores_of, json_scores, print_interval_scores, print_scores, scores_of
 from deepfls.cli.import_model import check_start, features_of_start, started_from
+from deepfls.cli.missing_target import check_target_given
 from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
@@ -130,9 +131,9 @@ def _run(given: Mapping[str, Any], output: CommandOutput) -> bool:
 
 def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
     """Refuse options that no estimator checks."""
-    for name, missing in (("data", "DATA, a CSV or Parquet file,"), ("target", "--target, the column to predict,")):
-        if name not in given:
-            raise UsageError(f"{missing} must be given. See 'deepfls train --help'.")
+    if "data" not in given:
+        raise UsageError("DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'.")
+    check_target_given(given)
     o.check_choice("--task", given.get("task", "auto"), _TASKS)
     fraction, seed = given.get("test_fraction", 0.0), given.get("random_state", 0)
     if not 0.0 <= fraction < 1.0:
@@ -171,8 +172,9 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     if start is not None and classes:
         raise UsageError("--start must be given with a target of numbers, got one of classes.")
     adapted = _arguments_for(layout, arguments, classes=classes)
-    table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
-    x = inputs(table, layout, arguments.get("missing_values"))
+    nulls, missing_values = given.get("nulls", "drop"), arguments.get("missing_values")
+    table = with_targets(table, layout, o.check_choice("--nulls", nulls, o.NULLS), missing_values)
+    x = inputs(table, layout, missing_values)
     y = targets(table, layout, classes=classes)
     if not classes and given.get("task", "auto") == "auto":
         _hint_at_classes(y)

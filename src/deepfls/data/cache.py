@@ -18,6 +18,8 @@ TIMEOUT_SECONDS = 30.0
 # Bytes of CSV that are parsed at a time, and rows of a row group of the Parquet copy.
 _BLOCK_BYTES = 16 << 20
 _GROUP_ROWS = 65_536
+# A new number where CSV files are read in another way, so that earlier copies are made again.
+_FORM = 2
 
 
 def cache_folder() -> Path:
@@ -97,7 +99,7 @@ def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = 
     from filelock import FileLock
 
     status = path.stat()
-    identity = (str(path.resolve()), status.st_size, status.st_mtime_ns, sorted(text_columns))
+    identity = (_FORM, str(path.resolve()), status.st_size, status.st_mtime_ns, sorted(text_columns))
     version = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     target = cache_folder() / "parquet" / f"{path.name[:80]}-{version}.parquet"
     if not target.is_file():
@@ -115,23 +117,28 @@ def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bo
     from rich.markup import escape
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from deepfls.data.tables import NULL_TEXTS, TableError, csv_delimiter, file_errors, kind_of, quoted
+    from deepfls.data.csv_form import NULL_TEXTS, open_csv_form
+    from deepfls.data.tables import TableError, file_errors, kind_of, quoted
 
     label = quoted(path)
     shown = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
     with file_errors(label, "converted to Parquet"), replaced_file(target) as temporary:
-        delimiter, encoding = csv_delimiter(path, label)
-        reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False, encoding=encoding)
-        parsing = csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+        source, form = open_csv_form(path, label)
+        reading = form.reading(block_size=_BLOCK_BYTES, use_threads=False)
+        parsing = csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=True)
         # The types are those of the first block.
-        with csv.open_csv(path, reading, parsing, csv.ConvertOptions(null_values=NULL_TEXTS)) as first:
+        with csv.open_csv(source, reading, parsing, csv.ConvertOptions(null_values=NULL_TEXTS)) as first:
             types = {field.name: field.type for field in first.schema}
             types |= {name: pa.float64() for name, kind in types.items() if kind_of(kind) in ("number", "empty")}
             types |= {name: pa.string() for name in text_columns if name in types}
         if len(types) < len(first.schema):
             raise TableError(f"{label} must have distinct column names.")
+        if not isinstance(source, Path):
+            source.seek(0)
         with (
-            csv.open_csv(path, reading, parsing, csv.ConvertOptions(column_types=types, null_values=NULL_TEXTS)) as blocks,
+            csv.open_csv(
+                source, reading, parsing, csv.ConvertOptions(column_types=types, null_values=NULL_TEXTS)
+            ) as blocks,
             parquet.ParquetWriter(temporary, blocks.schema) as writer,
             Progress(*shown, console=Console(stderr=True), disable=not bar) as progress,
         ):

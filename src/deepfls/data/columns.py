@@ -113,7 +113,7 @@ def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Ar
         word = str(text).strip().casefold()
         number = float(word) if word in ("inf", "-inf") else number_of(word)
         if number is not None:
-            values = np.where(values == number, np.nan, values)
+            values = np.where(np.isinf(values) if word == "inf" else values == number, np.nan, values)
     return values
 
 

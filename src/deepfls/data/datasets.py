@@ -5,14 +5,11 @@ docs/datasets.md describes the sets, the folders that are searched and the terms
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import io
 import os
 import textwrap
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath, PurePosixPath
 from types import MappingProxyType
@@ -22,6 +19,7 @@ import numpy as np
 from deepfls._checks.samples import Array
 from deepfls._checks.values import check_count, check_option
 from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
+from deepfls.data.spreadsheets import first_sheet, opened_archive
 from deepfls.data.turbidity import (
     FEATURE_NAMES,
     FILE_NAMES,
@@ -320,44 +318,14 @@ def _spaced_rows(content: bytes) -> list[list[str]]:
     return [line.split() for line in content.decode("utf-8").splitlines() if line.strip()]
 
 
-@contextlib.contextmanager
-def _archive(content: bytes) -> Iterator[zipfile.ZipFile]:
-    """An opened zip archive of bounded size; zipfile unpacks no more bytes than the stated sizes."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            n_bytes = sum(member.file_size for member in archive.infolist())
-            if n_bytes > _MAX_UNPACKED:
-                raise ValueError(f"the zip archive unpacks to {n_bytes:,} bytes, more than {_MAX_UNPACKED:,}")
-            yield archive
-    # RuntimeError: encrypted; NotImplementedError: unknown compression; OSError, EOFError: truncated.
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, RuntimeError, NotImplementedError) as error:
-        raise ValueError(f"the zip archive is damaged: {str(error) or 'it ends too early'}") from error
-
-
 def _sheet_rows(content: bytes) -> list[list[str]]:
-    """The cells of the first sheet of an .xlsx file as text: values of formulas, "" for an empty cell, no empty rows."""
-    with _archive(content):
-        pass
-    from openpyxl import load_workbook  # here: keeps the import of this file light
-
-    try:
-        with contextlib.closing(load_workbook(io.BytesIO(content), read_only=True, data_only=True)) as book:
-            if not book.worksheets:
-                raise ValueError("it has no sheet")
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # the size stated in a file may be wrong
-            cells = sheet.iter_rows(max_row=_MAX_SHEET_ROWS, max_col=_MAX_SHEET_COLUMNS, values_only=True)
-            filled = (row for row in cells if row.count(None) < len(row))
-            rows = [["" if cell is None else str(cell).strip() for cell in row] for row in filled]
-    except Exception as error:  # openpyxl does not catch the errors of its parsers
-        raise ValueError(f"the spreadsheet is damaged: {' '.join(str(error).split())[:200]}") from error
-    ends = [max((place for place, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
-    return [row[:end] for row, end in zip(rows, ends, strict=True) if end]
+    sheet = first_sheet(content, max_rows=_MAX_SHEET_ROWS, max_columns=_MAX_SHEET_COLUMNS, max_unpacked=_MAX_UNPACKED)
+    return sheet.rows
 
 
 def _zipped_sheet_rows(content: bytes) -> list[list[str]]:
     """The first sheet of the power plant's workbook, in any folder of a zip archive."""
-    with _archive(content) as archive:
+    with opened_archive(content, _MAX_UNPACKED) as archive:
         found = [member for member in archive.namelist() if PurePosixPath(member).name == "Folds5x2_pp.xlsx"]
         if not found:
             raise ValueError("the archive has no 'Folds5x2_pp.xlsx'")

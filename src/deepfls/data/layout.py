@@ -16,8 +16,11 @@ import pyarrow.compute as pc
 
 from deepfls._checks.samples import Array
 from deepfls.data.columns import distinct_texts, number_array, without_sentinels
-from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, quoted
-from deepfls.data.written import number_of, number_style
+from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, listed, quoted
+from deepfls.data.written import NumberStyle, number_of, number_style
+
+# Different texts from which a target of numbers with a word among them is no list of classes.
+_MANY_TEXTS = 20
 
 
 @dataclass(frozen=True)
@@ -71,18 +74,26 @@ def learn_layout(
     chosen = list(dict.fromkeys(features)) if features else [n for n in data.names if n not in {*roles, *drop}]
     if features is None and "" in chosen:
         chosen.remove("")
-        warnings.warn("The column without a name is left out, as a row index; --feature '' takes it in.", stacklevel=3)
+        if kind_of(data.column("").type) != "empty":  # not a delimiter at the end of every row
+            warnings.warn("The column without a name is left out, as a row index; give it a name to use it.", stacklevel=3)
     if not chosen:
         raise TableError(f"{data.label} must have a column beside the target to learn from, got none.")
     kinds = []
     for name in dict.fromkeys(targets):
         kind = kind_of(data.column(name).type)
         if kind in ("date", "empty", "bytes", "nested"):
-            raise TableError(f"Column {quoted(name)} of {data.label} must hold numbers or classes, got {KINDS[kind]}.")
+            raise TableError(
+                f"Column {quoted(name)} of {data.label} must hold numbers or classes, got {KINDS[kind]}; --target names "
+                "another column."
+            )
         if kind == "text":
-            style = number_style(distinct_texts(data.column(name), None)[0])
-            if style is not None and not style.wrong:
+            distinct = distinct_texts(data.column(name), None)[0]
+            style = number_style(distinct)
+            if style is not None and _are_numbers(distinct, style):
                 kind = "number"
+                if style.wrong:
+                    words = f"{listed(style.wrong)} among its numbers, which counts as missing"
+                    warnings.warn(f"Column {quoted(name)} has {words}.", stacklevel=3)
                 if style.marks:
                     marks = " and ".join(style.marks)
                     warnings.warn(f"Column {quoted(name)} is read as numbers with {marks}.", stacklevel=3)
@@ -92,6 +103,11 @@ def learn_layout(
     return Layout(tuple(chosen), tuple(dict.fromkeys(targets)), kinds[0])
 
 
+def _are_numbers(distinct: Sequence[str], style: NumberStyle) -> bool:
+    """Whether nearly all texts of a target are numbers; few different ones with a word among them are classes."""
+    return not style.wrong or len(distinct) > _MANY_TEXTS
+
+
 def numbers(data: DataTable, name: str) -> Array:
     """A column as float64, NaN where a value is missing; numbers may be written as text."""
     column = data.column(name)
@@ -99,8 +115,8 @@ def numbers(data: DataTable, name: str) -> Array:
     if kind == "text":
         distinct, places = distinct_texts(column, None)
         style = number_style(distinct)
-        if style is not None and not style.wrong:
-            return np.array([number_of(text, style.decimal) for text in distinct] + [np.nan], dtype=np.float64)[places]
+        if style is not None and _are_numbers(distinct, style):
+            return np.array([number_of(text, style.decimal) for text in distinct] + [None], dtype=np.float64)[places]
         known = [text for text in distinct if number_of(text) is None]
         row = int(np.argmax(places == distinct.index(known[0]))) if known else 0
         shown = f" ({quoted(known[0])} in {data.place(row)})" if known else ""
@@ -115,21 +131,33 @@ def numbers(data: DataTable, name: str) -> Array:
     return values
 
 
-def has_targets(data: DataTable, layout: Layout) -> Array:
-    """Which rows have a value in every target column, (rows,)."""
+def has_targets(data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None) -> Array:
+    """Which rows have a value in every target column, (rows,); ``missing_values`` name texts and numbers that are none."""
     found = np.ones(data.n_rows, dtype=bool)
     for name in layout.targets:
         column = data.column(name)
-        if kind_of(column.type) in ("text", "category"):
-            found &= distinct_texts(column, None)[1] >= 0
+        kind = kind_of(column.type)
+        if kind in ("text", "category"):
+            found &= distinct_texts(column, missing_values)[1] >= 0
+            if kind == "text" and layout.target_kind == "number":
+                found &= ~np.isnan(numbers(data, name))
+        elif kind == "number":
+            found &= ~np.isnan(without_sentinels(number_array(column), missing_values))
         else:
             found &= ~np.asarray(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy())
     return found
 
 
-def with_targets(data: DataTable, layout: Layout, nulls: str = "drop") -> DataTable:
+def with_targets(
+    data: DataTable, layout: Layout, nulls: str = "drop", missing_values: Sequence[str] | None = None
+) -> DataTable:
     """The rows that have a target; a warning counts the others, or an error where ``nulls`` is "error"."""
-    known = has_targets(data, layout)
+    known = has_targets(data, layout, missing_values)
+    for name in layout.targets:
+        if pa.types.is_floating(data.column(name).type):
+            values = number_array(data.column(name))
+            hint = "; --missing-values inf leaves such rows out"
+            require_rows(data, name, "a finite number", known & np.isinf(values), values, hint)
     n_missing = int((~known).sum())
     if n_missing == 0:
         return data
@@ -146,7 +174,7 @@ def with_targets(data: DataTable, layout: Layout, nulls: str = "drop") -> DataTa
     return replace(data, table=data.table.filter(known), files=data.files[:1], sizes=(data.n_rows - n_missing,))
 
 
-def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Array | None = None) -> None:
+def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Array | None = None, hint: str = "") -> None:
     """Raise an error if rows of a column are ``wrong`` (rows,): missing values, or those of ``values``."""
     wrong = np.asarray(wrong)
     count = int(wrong.sum())
@@ -156,7 +184,7 @@ def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Arra
     got = "a missing value" if values is None else f"{values[row]:g}"
     more = f" ({count:,} such rows)" if count > 1 else ""
     raise TableError(
-        f"Column {quoted(name)} of {data.label} must have {rule} in every row, got {got} in {data.place(row)}{more}."
+        f"Column {quoted(name)} of {data.label} must have {rule} in every row, got {got} in {data.place(row)}{more}{hint}."
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -113,11 +114,10 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
         columns.append(found)
     described = Columns(tuple(columns), named)
     if described.width == 0:
-        first = described.columns[0]
-        raise ValueError(
-            f"X must have a column to learn from, but {first.name!r} {first.reason} and is left out; "
-            f"categorical=[{first.name!r}] (--categorical {first.name}) takes its texts as categories."
-        )
+        first = next((c for c in described.columns if c.reason == _IDENTIFIER), described.columns[0])
+        option = f"categorical=[{first.name!r}] (--categorical {shlex.quote(first.name)})"
+        hint = f"; {option} takes its texts as categories" if first.reason == _IDENTIFIER else ""
+        raise ValueError(f"X must have a column to learn from, but {first.name!r} {first.reason} and is left out{hint}.")
     if complete:
         described = _without_useless(described, table, notes)
     notes.tell()
@@ -271,5 +271,6 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
                 alike.append((column.name, numbers))
     if all(column.role == "left out" for column in found):
         notes.forget(_CONSTANT)  # nothing varies: the model is a constant, and the constant columns stay
+        warnings.warn("No column of X varies: the model gives the same for every row.", stacklevel=5)
         return columns
     return Columns(tuple(found), columns.named)

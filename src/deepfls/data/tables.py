@@ -5,36 +5,32 @@ from __future__ import annotations
 import contextlib
 import glob
 import re
+import shlex
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from deepfls._checks.values import did_you_mean
-from deepfls.data.written import MISSING_TEXTS
+from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form
+from deepfls.data.csv_form import TableError as TableError
 
-CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
+CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".dat", ".data")
 PARQUET_ENDINGS = (".parquet", ".pq")
+ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".xlsx")
+_HINTS = {".xls": "save the sheet as CSV", ".ods": "save the sheet as CSV", ".zip": "unpack it", ".json": "write it as CSV"}
 # Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
-# Texts in a column of numbers that mean a missing value.
-NULL_TEXTS = [form for text in MISSING_TEXTS for form in dict.fromkeys((text, text.upper(), text.title()))] + ["NaN", "#NA"]
-_DELIMITERS = (",", ";", "\t", "|")
 # Similarity from which a mistyped column or file is taken for another one.
 _NEAR = 0.7
-# Bytes at the start of a CSV file that contain its header.
-_HEAD = 1 << 20
 # pandas writes an unnamed row index to Parquet under such a name. It is not a column of the user.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 # pyarrow's message for a row of another length than the header. The number of the row counts the header; only a read in one
 # thread gives it.
 _RAGGED_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
-
-
-class TableError(ValueError):
-    """A table that cannot be used; the message is one sentence for the user."""
 
 
 def quoted(name: object) -> str:
@@ -118,7 +114,12 @@ def find_files(path: str | Path) -> list[Path]:
     """The file of that name or, if it does not exist, the sorted files that match it as a pattern."""
     file = Path(path)
     if file.is_dir():
-        raise TableError(f'{quoted(path)} is a folder: give a file, or a quoted pattern such as "{file.name}/*.csv".')
+        held = [entry.name.lower() for entry in file.iterdir() if entry.is_file()]
+        endings = [ending for ending in ENDINGS if any(name.endswith(ending) for name in held)]
+        if not endings:
+            raise TableError(f"{quoted(path)} is a folder without tables: give a file that ends in {', '.join(ENDINGS)}.")
+        pattern = shlex.quote(str(file / f"*{endings[0]}"))
+        raise TableError(f"{quoted(path)} is a folder: give one of its files, or all of them as {pattern}.")
     if file.exists():
         return [file]
     if glob.has_magic(str(path)):
@@ -138,11 +139,14 @@ def no_such_file(path: Path, what: str = "file") -> str:
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
     name = path.name.lower()
     label = quoted(path)
-    if not name.endswith(CSV_ENDINGS + PARQUET_ENDINGS):
-        hint = ": save the sheet as CSV" if name.endswith((".xls", ".xlsx", ".ods")) else ""
-        raise TableError(f"{label} must end in {', '.join(CSV_ENDINGS + PARQUET_ENDINGS)}{hint}.")
+    if not name.endswith(ENDINGS):
+        hint = _HINTS.get(path.suffix.lower())
+        raise TableError(f"{label} must end in {', '.join(ENDINGS)}{'' if hint is None else f': {hint}'}.")
     with file_errors(label):
-        table = _read_parquet(path, label) if name.endswith(PARQUET_ENDINGS) else _read_csv(path, label, text_columns)
+        if name.endswith(PARQUET_ENDINGS):
+            table = _read_parquet(path, label)
+        else:
+            table = (_read_sheet if name.endswith(".xlsx") else _read_csv)(path, label, text_columns)
         names = list(table.schema.names)  # decodes the header
     return table if len(set(names)) == len(names) else table.rename_columns(_distinct(names, label))
 
@@ -172,8 +176,10 @@ def file_errors(label: str, action: str = "read") -> Iterator[None]:
         ragged = _RAGGED_ROW.match(str(error))
         if ragged is not None:
             row, expected, got = map(int, ragged.groups())
+            columns = f"{expected} column{'s' if expected > 1 else ''}"
             raise TableError(
-                f"{label} must have {expected} columns in every row as in its header, got {got} in data row {row - 1}."
+                f"{label} must have {columns} in every row as in its header, got {got} in data row {row - 1}: correct that "
+                "row, or remove it."
             ) from None
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise TableError(f"{label} cannot be {action}: {reason.rstrip('.')}.") from error
@@ -192,17 +198,38 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
 
 
 def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
+    return _parsed(*open_csv_form(path, label), text_columns)
+
+
+def _read_sheet(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
+    from deepfls.data.spreadsheets import first_sheet
+
+    content = path.read_bytes()
+    if not content:
+        raise TableError(f"{label} is empty.")
+    try:
+        sheet = first_sheet(content)
+    except ValueError as error:
+        raise TableError(f"{label} cannot be read: {error}.") from error
+    if sheet.n_sheets > 1:
+        warnings.warn(
+            f"{label} has {sheet.n_sheets} sheets, of which the first, {quoted(sheet.name)}, is read.", stacklevel=4
+        )
+    return _parsed(*sheet_form(sheet.rows, label), text_columns)
+
+
+def _parsed(source: Any, form: CsvForm, text_columns: Collection[str]) -> pa.Table:
     from pyarrow import csv
 
-    delimiter, encoding = csv_delimiter(path, label)
-
     def read(one_thread: bool) -> pa.Table:
+        if not isinstance(source, Path):
+            source.seek(0)
         # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
         # interpreter aborts the process.
         return csv.read_csv(
-            path,
-            read_options=csv.ReadOptions(use_threads=not one_thread, encoding=encoding),
-            parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=one_thread),
+            source,
+            read_options=form.reading(use_threads=not one_thread),
+            parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=one_thread),
             convert_options=csv.ConvertOptions(
                 column_types={name: pa.string() for name in text_columns}, null_values=NULL_TEXTS
             ),
@@ -213,45 +240,6 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
     except pa.ArrowInvalid:
         # One thread counts the rows for the message, and accepts line breaks in quotes at the end of a block.
         return read(one_thread=True)
-
-
-def csv_delimiter(path: Path, label: str) -> tuple[str, str]:
-    """Delimiter and encoding of a CSV file, after a check of its first bytes."""
-    with pa.input_stream(path) as stream:  # decompresses .gz
-        head = stream.read(_HEAD)
-    encoding = _encoding(head, label)
-    head = head if encoding == "utf8" else head.decode(encoding, errors="ignore").encode()
-    if head.startswith(b"PAR1"):
-        raise TableError(f"{label} is a Parquet file: rename it to end in .parquet.")
-    lines = [line for line in head.removeprefix(b"\xef\xbb\xbf").split(b"\n") if line.strip()]
-    if not lines:
-        raise TableError(f"{label} is empty.")
-    if len(head) < _HEAD and len(lines) == 1:
-        raise TableError(f"{label} must have rows, got column names only.")
-    if path.name.lower().endswith((".tsv", ".tsv.gz")):
-        return "\t", encoding
-    # The most frequent in the header, of those that the first rows have as often; a comma stands first among equals.
-    plain = [re.sub(rb'"[^"]*"', b"", line) for line in lines[:5]]
-    alike = [mark for mark in _DELIMITERS if len({line.count(mark.encode()) for line in plain}) == 1]
-    counts = {mark: plain[0].count(mark.encode()) for mark in alike or _DELIMITERS}
-    best = max(counts, key=lambda mark: counts[mark])
-    if counts[best] == 0:
-        best = next((mark for mark in _DELIMITERS if mark.encode() in plain[0]), ",")
-    return best, encoding
-
-
-def _encoding(head: bytes, label: str) -> str:
-    """utf8, or the encoding that the first bytes of a text file show, which is told."""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "utf-16"
-    try:
-        head[: head.rfind(b"\n") + 1 or None].decode()
-    except UnicodeDecodeError:
-        if b"\0" in head:
-            return "utf8"  # no text at all, which the reader refuses
-        warnings.warn(f"{label} is no UTF-8 text and is read as Windows-1252.", stacklevel=5)
-        return "cp1252"
-    return "utf8"
 
 
 def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:

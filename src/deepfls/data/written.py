@@ -15,6 +15,8 @@ _NEARLY_ALL = 0.9
 
 _CURRENCY = r"(?:[$€£¥₹₺₽₩]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|TRY|TL|CAD|AUD|SEK|NOK|DKK|PLN|kr|zł))"
 _SPACES = re.compile(r"[\s\u00a0\u202f\u2009']")
+_SPACED = re.compile(rf"\d{_SPACES.pattern}+\d")
+_GROUPED = re.compile(rf"\D*\d{{1,3}}(?:{_SPACES.pattern}\d{{3}})+(?:[.,]\d*)?\D*")
 _PARTS = re.compile(
     rf"(?P<open>\()?(?P<sign>[+-]?)(?:{_CURRENCY})?(?P<sign2>[+-]?)(?P<body>[\d.,]*\d[.,]?(?:[eE][+-]?\d+)?)"
     rf"(?P<mark>%|{_CURRENCY})?(?P<after>-?)(?P<close>\))?",
@@ -39,7 +41,7 @@ _DATE_FORMATS = tuple(
         "%m/%d/%y",
         "%d/%m/%y",
     )
-    for time in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S")
+    for time in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 )
 
 
@@ -69,6 +71,8 @@ def number_of(text: str, decimal: str = ".") -> float | None:
     >>> number_of("0,125"), number_of("red") is None
     (None, True)
     """
+    if _SPACED.search(text) and not _GROUPED.fullmatch(text):
+        return None  # a telephone number, for example
     found = _PARTS.fullmatch(_SPACES.sub("", text).replace("\u2212", "-"))
     if found is None or bool(found["open"]) != bool(found["close"]) or not _BODY[decimal].fullmatch(found["body"]):
         return None

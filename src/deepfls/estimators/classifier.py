@@ -76,7 +76,14 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         check_same_length(x, labels)
         if labels.dtype.kind == "f":
             check_finite_table("y", labels)
-        check_classification_targets(labels)
+            fractions = labels[labels != np.rint(labels)]
+            if len(fractions):
+                raise ValueError(
+                    f"y must hold classes, got numbers with fractions such as {fractions[0]:g} (Unknown label type: "
+                    "continuous); FLSRegressor (--task regression) learns numbers."
+                )
+        elif labels.dtype.kind == "O":
+            check_classification_targets(labels)
         classes, places = np.unique(labels, return_inverse=True)
         columns = places.reshape(-1, 1).astype(np.float64)
         weight = self._class_weighted(checked_weight(sample_weight, x), classes, places)

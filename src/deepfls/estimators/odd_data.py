@@ -10,6 +10,8 @@ from deepfls.data.arrays import ArraySource
 
 # Rows from which 0 and 1 as the only targets are called classes.
 _FEW_ROWS = 10
+# Rows from which as many classes as half of them are called identifiers.
+_MANY_ROWS = 20
 
 
 def warn_of_odd_data(source: ArraySource) -> None:
@@ -24,6 +26,9 @@ def _facts(source: ArraySource) -> list[str]:
     if source.classes is not None:
         if len(source.classes) == 1:
             return [f"The target has one class, {source.classes[0]!s}: the model gives it for every input."]
+        if source.n_rows >= _MANY_ROWS and len(source.classes) > source.n_rows / 2:
+            counts = f"{len(source.classes):,} classes in {source.n_rows:,} rows"
+            return [f"The target has {counts}, as identifiers have: the model has little to learn from."]
         return []
     found = []
     for column in source.y.T:

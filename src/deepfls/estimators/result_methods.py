@@ -107,7 +107,9 @@ class ResultMethods(FLSEstimator):
         """
         from deepfls.inspection.explanation import explain, explained_rows, frame_of
 
-        n_rows = 1 if np.ndim(X) == 1 else len(X)
+        # np.shape of a pyarrow table would make one array of all columns, which dates and numbers do not have.
+        shape = X.shape if hasattr(X, "shape") else np.shape(X)
+        n_rows = 1 if len(shape) == 1 else len(X)
         if n_rows == 1:
             return explain(self, X, reference=reference)
         return frame_of(explained_rows(self, X, reference=reference))

@@ -24,10 +24,11 @@ def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     n_columns = estimator.n_features_in_
     if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:  # a row of a data frame
         x = x.to_frame().T.infer_objects()
-    shape = (1, *np.shape(x)) if np.ndim(x) == 1 else np.shape(x)
+    given = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)  # an array of all columns may not exist
+    shape = (1, *given) if len(given) == 1 else given
     if shape != (1, n_columns):
         raise ValueError(
-            f"{name} must be one row of shape (features,) or (1, features) with features={n_columns}, got {np.shape(x)}."
+            f"{name} must be one row of shape (features,) or (1, features) with features={n_columns}, got {given}."
         )
     if hasattr(x, "columns") or hasattr(x, "column_names"):
         return np.ascontiguousarray(rows_of(estimator, x)[0])

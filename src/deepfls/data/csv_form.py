@@ -1,0 +1,209 @@
+"""The form of a text table: encoding, delimiter, lines above the header, and names of columns that no header gives."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from deepfls.data.written import DECIMALS, MISSING_TEXTS, number_of
+
+# Texts in a column of numbers that mean a missing value.
+NULL_TEXTS = [form for text in MISSING_TEXTS for form in dict.fromkeys((text, text.upper(), text.title()))] + ["NaN", "#NA"]
+_DELIMITERS = (",", ";", "\t", "|")
+# Bytes at the start of a file that contain its header, rows that are compared with it, and lines that may stand above it.
+_HEAD, _COMPARED, _ABOVE = 1 << 20, 5, 10
+# First bytes of files that are no text tables, and what to do with them.
+_OTHER_FILES = (
+    (b"PAR1", "is a Parquet file: rename it to end in .parquet"),
+    (b"PK\x03\x04", "is an Excel workbook or a zip archive: rename the one to end in .xlsx, or unpack the other"),
+    (b"\x1f\x8b", "is compressed by gzip: rename it to end in .csv.gz"),
+    (b"\xd0\xcf\x11\xe0", "is an old Excel workbook: save the sheet as CSV"),
+)
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message is one sentence for the user."""
+
+
+class CsvForm(NamedTuple):
+    """How a text table is to be read."""
+
+    delimiter: str
+    encoding: str = "utf8"
+    skip: int = 0  # lines above the header, or above the first row where there are ``names``
+    names: tuple[str, ...] | None = None  # of all columns, where the header does not give them
+
+    def reading(self, **more: Any) -> Any:
+        """The options of pyarrow for reading; ``more`` are other options."""
+        from pyarrow import csv as arrow_csv
+
+        return arrow_csv.ReadOptions(encoding=self.encoding, skip_rows=self.skip, column_names=self.names, **more)
+
+
+def open_csv_form(path: Path, label: str) -> tuple[Any, CsvForm]:
+    """What pyarrow is to read, the path or a stream, and its form; a :class:`TableError` for a file that is no table."""
+    compressed = path.name.lower().endswith(".gz")
+    with path.open("rb") as file:
+        first = file.read(8)
+    if compressed and first and not first.startswith(b"\x1f\x8b"):
+        raise TableError(f"{label} is not compressed by gzip: rename it to end in {path.suffixes[-2:][0]}.")
+    with pa.input_stream(path) as stream:  # decompresses .gz
+        head = stream.read(_HEAD)
+    return _formed(path, head, label, tabs=path.name.lower().endswith((".tsv", ".tsv.gz")))
+
+
+def sheet_form(rows: Sequence[Sequence[str]], label: str) -> tuple[Any, CsvForm]:
+    """The same for the cells of a spreadsheet."""
+    width = max(map(len, rows), default=0)
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([*row, *[""] * (width - len(row))] for row in rows)
+    content = text.getvalue().encode()
+    return _formed(io.BytesIO(content), content[:_HEAD], label, tabs=False)
+
+
+def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, CsvForm]:
+    encoding = _encoding(head, label)
+    text = head.decode(encoding, errors="ignore").removeprefix("\ufeff")
+    lines = re.split(r"\r\n|\n|\r", text)
+    complete = lines if len(head) < _HEAD else lines[:-1] or lines
+    filled = [place for place, line in enumerate(complete) if line.strip()]
+    if not filled:
+        raise TableError(f"{label} is empty.")
+    if text.lstrip()[:200].lower().startswith(("<!doctype html", "<html")):
+        raise TableError(f"{label} is a web page: download the table itself.")
+    shown = [complete[place] for place in filled[: _ABOVE + _COMPARED + 1]]
+    if _is_spaced(shown) and not tabs:
+        with pa.input_stream(source) as stream:
+            whole = stream.read().decode(encoding)
+        rows = csv.reader((line.strip() for line in whole.splitlines()), delimiter=" ", skipinitialspace=True)
+        return sheet_form([row for row in rows if row], label)
+    above = 0 if tabs else _n_above(shown)
+    shown = shown[above:]
+    if len(head) < _HEAD and len(filled) - above == 1:
+        raise TableError(f"{label} must have rows, got column names only.")
+    delimiter = "\t" if tabs else _delimiter(shown[:_COMPARED])
+    if above:
+        lines_are = f"{above} lines of {label} are" if above > 1 else f"line of {label} is"
+        warnings.warn(f"The first {lines_are} left out, as a title or comment above the names of columns.", stacklevel=6)
+    skip = filled[above] if above else 0
+    names = _names(shown[: _COMPARED + 1], delimiter, label)
+    if names is None:
+        return source, CsvForm(delimiter, encoding, skip)
+    has_header = names != _numbered(len(names))
+    return source, CsvForm(delimiter, encoding, filled[above] + has_header, names)
+
+
+def _encoding(head: bytes, label: str) -> str:
+    """utf8, or the encoding that the first bytes of a text file show, which is told where it is a guess."""
+    for start, words in _OTHER_FILES:
+        if head.startswith(start):
+            raise TableError(f"{label} {words}.")
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
+        return "utf-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "utf-16"
+    if b"\0" in head:
+        some = head[:4096]
+        for encoding, zeros, others in (("utf-16-le", some[1::2], some[::2]), ("utf-16-be", some[::2], some[1::2])):
+            if zeros.count(0) > 0.8 * len(zeros) and not others.count(0):
+                return encoding
+        raise TableError(f"{label} is not a text file: save the table as CSV in UTF-8.")
+    try:
+        head[: head.rfind(b"\n") + 1 or None].decode()
+    except UnicodeDecodeError:
+        warnings.warn(f"{label} is no UTF-8 text and is read as Windows-1252.", stacklevel=7)
+        return "cp1252"
+    return "utf8"
+
+
+def _counts(lines: Sequence[str], mark: str) -> list[int]:
+    return [re.sub(r'"[^"]*"', "", line).count(mark) for line in lines]
+
+
+def _is_spaced(lines: Sequence[str]) -> bool:
+    """Whether columns are separated by blanks: no other mark, and the same number of words, at least two, in every line."""
+    if any(sum(_counts(lines, mark)) for mark in _DELIMITERS) or len(lines) < 2:
+        return False
+    widths = [len(row) for row in csv.reader((line.strip() for line in lines), delimiter=" ", skipinitialspace=True)]
+    return min(widths[1:]) == max(widths[1:]) > 1 and widths[1] - widths[0] in (0, 1)
+
+
+def _delimiter(lines: Sequence[str]) -> str:
+    """The most frequent mark in the header, of those that the first rows have as often; of equals the first, a comma."""
+    counts = {mark: _counts(lines, mark) for mark in _DELIMITERS}
+    alike = [mark for mark in _DELIMITERS if len(set(counts[mark])) == 1]
+    best = max(alike or _DELIMITERS, key=lambda mark: counts[mark][0])
+    if counts[best][0] == 0:
+        best = next((mark for mark in _DELIMITERS if counts[mark][0]), ",")
+    return best
+
+
+def _n_above(lines: Sequence[str]) -> int:
+    """Lines above the header: comments, and titles without the mark that all lines below have equally often."""
+    n_comments = next((place for place, line in enumerate(lines) if not line.lstrip().startswith("#")), 0)
+    if n_comments:
+        last, below = lines[n_comments - 1], lines[n_comments : n_comments + _COMPARED]
+        is_header = any(set(_counts([last], mark)) == set(_counts(below, mark)) != {0} for mark in _DELIMITERS)
+        return n_comments - is_header
+    for n_above in range(1, min(len(lines) - 2, _ABOVE) + 1):
+        above, below = lines[:n_above], lines[n_above : n_above + _COMPARED]
+        for mark in _DELIMITERS:
+            is_table = len(set(_counts(below, mark))) == 1 and not any(_counts(above, mark))
+            if is_table and mark in below[0] and not any('"' in line for line in above):
+                return 0 if any(_is_number(cell) for cell in below[0].split(mark)) else n_above
+    return 0
+
+
+def _names(lines: Sequence[str], delimiter: str, label: str) -> tuple[str, ...] | None:
+    """Names of the columns where the first line does not give all of them, or gives none; None where it does."""
+    if any(line.count('"') % 2 for line in lines):  # a line break in quotes
+        return None
+    written, *rows = csv.reader(lines, delimiter=delimiter)
+    header = [name.strip() for name in written]
+    if header[0].startswith("#"):
+        return (header[0].lstrip("# "), *header[1:])
+    if _is_data(header):
+        warnings.warn(
+            f"The first line of {label} holds values, so its columns are called 'column_1' to 'column_{len(header)}'.",
+            stacklevel=7,
+        )
+        return _numbered(len(header))
+    if rows and all(len(row) == len(header) + 1 for row in rows):
+        if not any(row[-1].strip() for row in rows):
+            return (*header, "")  # a delimiter at the end of every row
+        first = [row[0].strip() for row in rows]
+        if first == [str(k + 1) for k in range(len(rows))] or not any(map(_is_number, first)):
+            return ("", *header)  # names of rows, as R writes them
+    return None if header == written else tuple(header)
+
+
+def _numbered(n_columns: int) -> tuple[str, ...]:
+    return tuple(f"column_{place}" for place in range(1, n_columns + 1))
+
+
+def _is_data(header: Sequence[str]) -> bool:
+    """Whether a first line holds values: fractions, or numbers alone, that do not count up as years or wavelengths do."""
+    numbers = [found for cell in header if (found := _number(cell)) is not None]
+    if not numbers or len(header) < 2:
+        return False
+    steps = {round(after - before, 9) for before, after in itertools.pairwise(numbers)}
+    if len(steps) == 1 and (len(numbers) > 2 or steps == {1.0}) and 0.0 not in steps:
+        return False
+    fractions = any(re.search(r"\d[.,]\d|^-", cell) for cell in header if _is_number(cell))
+    return len(numbers) == len(header) or fractions
+
+
+def _number(cell: str) -> float | None:
+    return next((found for mark in DECIMALS if (found := number_of(cell, mark)) is not None), None)
+
+
+def _is_number(cell: str) -> bool:
+    return _number(cell) is not None
