@@ -10,7 +10,8 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from deepfls import FLSClassifier, FLSRegressor, load
-from deepfls.inspection.plain import PlainSystem, outputs_of
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import outputs_of
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-2, 2, size=(240, 3))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from deepfls import FLSRegressor, load
-from deepfls.inspection.plain import PlainSystem, outputs_of
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import outputs_of
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-1, 1, size=(80, 2))

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-2, 2, size=(120, 2))
@@ -96,12 +97,16 @@ def test_rules_are_shown_by_system() -> None:
     assert model.firing_strengths(NEW).upper.shape == (300, 9)
 
 
-@pytest.mark.parametrize("method", ["to_c", "to_onnx", "to_report", "to_fll"])
-def test_what_holds_one_system_refuses_several(method: str, tmp_path: Path) -> None:
-    model = fitted(kind="t1")
-    with pytest.raises(ValueError, match=r"^n_systems must be 1 for this: .* the mean of 3"):
-        getattr(model, method)(tmp_path / "model.out")
+@pytest.mark.parametrize(("method", "name"), [("to_fll", "model.fll"), ("to_fis", "model.fis")])
+def test_files_of_one_system_refuse_several(method: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"^n_systems must be 1 for this file, which holds one system, got 3"):
+        getattr(fitted(kind="t1"), method)(tmp_path / name)
     assert not list(tmp_path.iterdir())
+
+
+def test_simplify_refuses_several_systems() -> None:
+    with pytest.raises(ValueError, match=r"^n_systems must be 1 for simplify, got 3"):
+        fitted().simplify(X, Y)
 
 
 def test_warm_start_continues_every_system() -> None:
@@ -126,6 +131,56 @@ def test_numbers_of_systems_that_are_refused(value: int, message: str) -> None:
         fitted(n_systems=value)
 
 
-def test_intervals_of_planes_refuse_several_systems() -> None:
-    with pytest.raises(ValueError, match=r"^n_systems must be 1 for intervals and quantiles of kind='gt2'"):
-        fitted(kind="gt2", coverage=0.8)
+def test_quantiles_of_planes_are_means_and_calibrated(tmp_path: Path) -> None:
+    model = fitted(kind="gt2", loss="quantiles", coverage=0.8, calibration="alpha", refit=False)
+    model.save(tmp_path / "model.fls")
+    learned = fitted(kind="gt2", loss="quantiles")
+    levels = [0.05, 0.5, 0.95]
+    parts = [alone(learned, number).predict_quantiles(NEW, levels) for number in range(3)]
+    np.testing.assert_allclose(learned.predict_quantiles(NEW, levels), np.mean(parts, axis=0), rtol=1e-9)
+    lower, upper = model.predict_interval(NEW)
+    assert (lower < upper).all()
+    widest = model.predict_interval(NEW, coverage=0.9)
+    assert (widest.lower <= lower).all()
+    assert (widest.upper >= upper).all()
+    np.testing.assert_array_equal(load(tmp_path / "model.fls").predict_interval(NEW), model.predict_interval(NEW))
+
+
+def test_readability_card_adds_up_the_systems() -> None:
+    model = fitted()
+    card, parts = model.complexity(X), [alone(model, number).complexity(X) for number in range(3)]
+    assert (card.n_systems, card.n_rules, len(card.conditions_per_rule)) == (3, 9, 9)
+    np.testing.assert_array_equal(card.sets_per_input, np.sum([part.sets_per_input for part in parts], axis=0))
+    assert card.explained == pytest.approx(np.mean([part.explained for part in parts]))
+    assert "9 in 3 systems" in str(card)
+
+
+def test_usage_of_rules_and_inputs_is_that_of_the_mean() -> None:
+    model = fitted()
+    found = model.explain_data(X, Y)
+    assert found.shares.sum() == pytest.approx(1.0)
+    assert found.leads.sum() == pytest.approx(1.0)
+    assert len(found.largest_weight) == 9
+    rows = model.explain(X[:3])
+    np.testing.assert_allclose(
+        rows.groupby("row")["push"].sum(), model.predict(X[:3]) - model.predict(X.mean(axis=0)[np.newaxis]), atol=1e-9
+    )
+
+
+def test_plots_show_one_system_and_say_which() -> None:
+    model = fitted()
+    shown = model.plot_memberships(system=2, before=True)
+    np.testing.assert_allclose(shown.upper[0], alone(model, 2).plot_memberships().upper[0])
+    assert shown.title == "system 3 of 3"
+    assert FiringMapDisplay.from_estimator(model, X).ax_.get_title() == "system 1 of 3"
+    curve = ResponseCurveDisplay.from_estimator(model, 0)
+    held = np.column_stack([curve.x, np.full(len(curve.x), model.input_range_[:, 1].mean())])
+    np.testing.assert_allclose(curve.y, model.predict(held), rtol=1e-9)
+    with pytest.raises(ValueError, match=r"^system must be"):
+        model.plot_memberships(system=3)
+
+
+def test_card_says_whose_rules_it_shows(tmp_path: Path) -> None:
+    text = fitted().to_card(tmp_path / "card.md", X, Y).read_text()
+    assert "Mean of 3 Interval Type-2 systems: 9 rules" in text
+    assert "System 1 of 3, whose mean is the prediction." in text

@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from deepfls import FLSRegressor, load
-from deepfls.inspection.plain import PlainSystem, outputs_of
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import outputs_of
 from estimator_cases import LABELS, NAMES, X, Y, both, classifier, regressor
 
 TABLE = pd.DataFrame(X, columns=NAMES)

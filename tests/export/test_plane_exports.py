@@ -53,15 +53,21 @@ def test_targets_of_one_set_per_input_need_a_plane(target: str, tmp_path: Path) 
 def test_what_c_cannot_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="its output is a mean over planes"):
         fitted().to_c(tmp_path / "plant.h", number="q15")
-    classes = FLSClassifier(kind="gt2", n_rules=2, epochs=2, random_state=0).fit(X, Y > 0)
-    with pytest.raises(ValueError, match="its scores of classes are means over planes"):
-        classes.to_c(tmp_path / "plant.h")
     calibrated = FLSRegressor(
         kind="gt2", n_rules=2, epochs=2, coverage=0.8, calibration="alpha", refit=False, random_state=0
     ).fit(X, Y)
     with pytest.raises(ValueError, match="its intervals are planes"):
         calibrated.to_c(tmp_path / "plant.h")
     calibrated.to_c(tmp_path / "plant.h", margin=None)
+
+
+@needs_gcc
+def test_c_of_classes_equals_probabilities(tmp_path: Path) -> None:
+    model = FLSClassifier(kind="gt2", n_rules=2, epochs=2, random_state=0).fit(X, Y > 0)
+    model.to_c(tmp_path / "plant.h")
+    found = run_c(compiled(tmp_path, (tmp_path / "plant.h").read_text()), X, 2)
+    np.testing.assert_allclose(found.y, model.predict_proba(X), atol=1e-5)
+    np.testing.assert_array_equal(model.classes_[found.index.ravel()], model.predict(X))
 
 
 def test_a_plane_of_another_kind_is_refused(tmp_path: Path) -> None:

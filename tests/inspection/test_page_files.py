@@ -277,3 +277,30 @@ def test_colours_follow_the_system_and_the_choice(open_page: OpenPage) -> None:
     assert page.evaluate(ground) == dark
     page.emulate_media(media="print", color_scheme="dark")
     assert page.evaluate(ground) == "rgb(255, 255, 255)"
+
+
+def test_page_shows_the_mean_of_several_systems_and_the_rules_of_one(open_page: OpenPage) -> None:
+    model = FLSRegressor(n_rules=3, n_systems=2, epochs=2, coverage=0.8, random_state=0).fit(X, Y[:, 0])
+    page = open_page(model, X, Y[:, 0]).page
+    found = np.array(page.evaluate(OUTPUTS, X[:50].tolist()))[:, 0]
+    reduced = model._model.reduced(X[:50])
+    np.testing.assert_allclose(found, np.column_stack([part[:, 0] for part in reduced]), rtol=1e-9)
+    before = page.inner_text("#rules-sum")
+    assert "3 rules of system 1 of 2" in before
+    page.select_option("#system-choice select", "1")
+    assert "3 rules of system 2 of 2" in page.inner_text("#rules-sum")
+    assert before.split("systems: ")[1] == page.inner_text("#rules-sum").split("systems: ")[1]
+    assert page.inner_text("#switch-system") == "system 2 of 2"
+
+
+@pytest.mark.parametrize("extrapolation", ["linear", "clip"])
+def test_page_shows_familiarity(open_page: OpenPage, extrapolation: str) -> None:
+    model = FLSRegressor(n_rules=3, n_systems=2, epochs=2, extrapolation=extrapolation, random_state=0).fit(X, Y[:, 0])
+    page = open_page(model).page
+    points = np.concatenate([X[:20], 30.0 * X[:20]])
+    found = page.evaluate("points => points.map(x => deepfls.familiarity(x))", points.tolist())
+    np.testing.assert_allclose(found, model.familiarity(points), rtol=1e-9, atol=1e-12)
+    outputs = np.array(page.evaluate(OUTPUTS, points.tolist()))[:, 0, 2]
+    np.testing.assert_allclose(outputs, model.predict(points), rtol=1e-9)
+    page.evaluate("x => deepfls.move(x)", (X[0] + 1e4).tolist())
+    assert "unlike all training rows" in page.inner_text("#familiar")

@@ -30,7 +30,7 @@ def test_page_carries_the_system_to_the_last_bit() -> None:
     model = regressor("km")
     content, plain = payload(report_html(model)), PlainSystem.of(model)
     for name in ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes"):
-        np.testing.assert_array_equal(np.array(content[name]), getattr(plain, name))
+        np.testing.assert_array_equal(np.array(content["systems"][0][name]), getattr(plain, name))
 
 
 @pytest.mark.parametrize("name", ["t1", "km", "one-rule"])
@@ -149,7 +149,7 @@ def test_page_has_calibrated_intervals_at_any_point_and_for_its_rows() -> None:
         crisp = model.predict(X)
         np.testing.assert_allclose(np.minimum((y - gain * (y - left) - reach)[:, 0], crisp), lower, rtol=1e-9)
         np.testing.assert_allclose(np.maximum((y + gain * (right - y) + reach)[:, 0], crisp), upper, rtol=1e-9)
-        assert (content["interval"]["system"] is not None) == refit
+        assert (content["interval"]["systems"] is not None) == refit
         assert content["data"]["metrics"][0]["values"]["covered"] == pytest.approx(
             ((lower <= Y[:, 0]) & (Y[:, 0] <= upper)).mean()
         )
@@ -158,6 +158,6 @@ def test_page_has_calibrated_intervals_at_any_point_and_for_its_rows() -> None:
 def test_page_has_words_and_conditions_that_were_left_out() -> None:
     model = FLSRegressor(n_rules=3, n_terms=3, max_conditions=2, epochs=4, random_state=0).fit(X, Y[:, 0])
     content = payload_of(model, X, Y[:, 0])
-    assert np.array(content["active"]).sum(axis=1).max() <= 2
-    assert content["words"][0] == ["low", "medium", "high"]
+    assert np.array(content["systems"][0]["active"]).sum(axis=1).max() <= 2
+    assert content["systems"][0]["words"][0] == ["low", "medium", "high"]
     json.dumps(content, allow_nan=False)

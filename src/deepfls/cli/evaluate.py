@@ -128,7 +128,7 @@ def _measure_stream(
 def scores_of(model: Model, chunks: Iterable[tuple[Any, Array]], group: Group) -> Scores:
     """RMSE, MAE and R² of numbers, accuracy and log loss of classes, over the chunks (x, y) of all processes."""
     from deepfls.data.tables import listed
-    from deepfls.estimators.prediction import ClassScores, NumberScores, merged_scores
+    from deepfls.estimators.scores import ClassScores, NumberScores, merged_scores
 
     names, classes = model.target_names, model.classes
     scores: dict[str, Any] = {name: NumberScores() if classes is None else ClassScores(classes) for name in names}

@@ -277,7 +277,8 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
             raise ValueError(
                 "familiarity must follow a fit of this version, got a model without its record: train it again."
             )
-        return np.minimum(self._model.best_firing(x) / np.maximum(usual, np.finfo(np.float64).tiny), 1.0).mean(axis=1)
+        found = np.minimum(self._model.best_firing(x) / np.maximum(usual, np.finfo(np.float64).tiny), 1.0)
+        return np.asarray(found @ self._model.shares)
 
 
 def is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:

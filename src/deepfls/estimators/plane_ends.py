@@ -2,9 +2,13 @@
 
 The score of a target is the width t of the plane whose end it is: 0 in the middle, 1 at an end of the widest plane. The
 width and the level α of a plane determine each other. Beyond the widest plane the score goes on by the distance from it.
+
+The ends of a plane of several systems are the means of theirs: they are nested and never cross, as those of each are.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -25,25 +29,33 @@ def learned_quantiles(model: ScaledSystem, x: Array, levels: Array) -> Array:
     alphas = torch.from_numpy(np.minimum(2.0 * levels, 2.0 - 2.0 * levels))
     below = torch.from_numpy(levels < 0.5)[:, None]
 
-    def quantiles(system: GT2FLS, z: Tensor) -> tuple[Tensor, ...]:
-        planes = system.planes(z, alphas)
-        return (torch.where(below.to(z.device), planes.y_left, planes.y_right),)
+    def quantiles(systems: Sequence[GT2FLS], z: Tensor) -> tuple[Tensor, ...]:
+        found = torch.zeros((), dtype=z.dtype, device=z.device)
+        for share, system in zip(model.shares.tolist(), systems, strict=True):
+            planes = system.planes(z, alphas)
+            found = found + share * torch.where(below.to(z.device), planes.y_left, planes.y_right)
+        return (found,)
 
-    return model.y_scaling.invert(model.evaluated(x, quantiles)[0])
+    return model.y_scaling.invert(model.evaluated_by_all(x, quantiles)[0])
 
 
 class _PlaneEnds:
     """Ends of one output of a batch of scaled rows for any widths t of their planes; firing is computed once."""
 
-    def __init__(self, system: GT2FLS, z: Tensor, output: int) -> None:
-        self._firing = system.antecedents.plane_firing(z)
-        self._consequents = system._rule_outputs(z)[:, :, output : output + 1]
+    def __init__(self, systems: Sequence[GT2FLS], shares: Array, z: Tensor, output: int) -> None:
+        self._parts = [
+            (share, system.antecedents.plane_firing(z), system._rule_outputs(z)[:, :, output : output + 1])
+            for share, system in zip(shares.tolist(), systems, strict=True)
+        ]
 
     def __call__(self, t: Tensor) -> tuple[Tensor, Tensor]:
         """Left and right end, each (batch,), of the planes of widths t (batch,)."""
-        lower, upper = plane_log_firing(*self._firing, t.unsqueeze(1))
-        left, right = type_reduced_set(lower, upper, self._consequents)
-        return left[:, 0], right[:, 0]
+        left, right = torch.zeros_like(t), torch.zeros_like(t)
+        for share, firing, consequents in self._parts:
+            lower, upper = plane_log_firing(*firing, t.unsqueeze(1))
+            ends = type_reduced_set(lower, upper, consequents)
+            left, right = left + share * ends[0][:, 0], right + share * ends[1][:, 0]
+        return left, right
 
 
 def plane_scores(model: ScaledSystem, x: Array, y: Array, floor: Array | None) -> tuple[Array, Array]:
@@ -53,15 +65,15 @@ def plane_scores(model: ScaledSystem, x: Array, y: Array, floor: Array | None) -
     """
     floors = _scaled_floor(model, floor)
 
-    def scores(system: GT2FLS, z: Tensor, target: Tensor) -> tuple[Tensor, ...]:
+    def scores(systems: Sequence[GT2FLS], z: Tensor, target: Tensor) -> tuple[Tensor, ...]:
         found, sides = torch.empty_like(target), torch.empty_like(target)
         for output in range(target.shape[1]):
-            ends, t = _PlaneEnds(system, z, output), target[:, output]
+            ends, t = _PlaneEnds(systems, model.shares, z, output), target[:, output]
             found[:, output] = _score(ends, t, floors[output])
             sides[:, output] = torch.where(t < ends(torch.zeros_like(t))[0], -1.0, 1.0)
         return found, sides
 
-    return model.evaluated(x, scores, model.y_scaling.apply(y))  # type: ignore[return-value]  # two arrays
+    return model.evaluated_by_all(x, scores, model.y_scaling.apply(y))  # type: ignore[return-value]  # two arrays
 
 
 def _score(ends: _PlaneEnds, target: Tensor, floor: float) -> Tensor:
@@ -85,10 +97,10 @@ def plane_interval(model: ScaledSystem, x: Array, scores: Array, floor: Array | 
     """
     floors = _scaled_floor(model, floor)
 
-    def interval(system: GT2FLS, z: Tensor, score: Tensor) -> tuple[Tensor, ...]:
+    def interval(systems: Sequence[GT2FLS], z: Tensor, score: Tensor) -> tuple[Tensor, ...]:
         lower, upper = torch.empty_like(score), torch.empty_like(score)
         for output in range(score.shape[2]):
-            ends = _PlaneEnds(system, z, output)
+            ends = _PlaneEnds(systems, model.shares, z, output)
             for place in range(score.shape[1]):
                 own = score[:, place, output]
                 left, right = ends(own.clamp(max=1.0))
@@ -97,7 +109,7 @@ def plane_interval(model: ScaledSystem, x: Array, scores: Array, floor: Array | 
         return lower, upper
 
     every_row = np.broadcast_to(scores, (len(x), *scores.shape[1:])).copy()
-    lower, upper = model.evaluated(x, interval, every_row)
+    lower, upper = model.evaluated_by_all(x, interval, every_row)
     return model.y_scaling.invert(lower), model.y_scaling.invert(upper)
 
 

@@ -1,4 +1,4 @@
-"""Predictions: the outputs of a trained system for rows in memory, and predictions and measures of whole tables.
+"""Predictions: the outputs of a trained system for rows in memory, and predictions of whole tables.
 
 Rows in memory are divided over threads, and each computes its rows in chunks, at bounds of blocks that do not depend on the
 number of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share the
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from deepfls._checks.samples import Array
 from deepfls._files import replaced_file, write_whole
-from deepfls.data.scaling import Scaling, Standardizer
+from deepfls.data.scaling import Scaling
 from deepfls.kernels import CompiledOutputs, compiled_outputs
 from deepfls.kernels.switch import kernels_are_off
 from deepfls.nn.general import GT2FLS
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 System = T1FLS | IT2FLS
 # Tensors (rows, ...) from a system and scaled rows (rows, features).
 RowFunction = Callable[..., tuple[Tensor, ...]]
+# The same from all systems of a model.
+SystemsFunction = Callable[..., tuple[Tensor, ...]]
 
 # Rows of a chunk, which bounds the memory beside the rows and the results; a multiple of the blocks of the kernels.
 CHUNK = 8_192
@@ -76,6 +78,11 @@ class ScaledSystem:
     def systems(self) -> tuple[System, ...]:
         return (self.system, *self.others)
 
+    @property
+    def shares(self) -> Array:
+        """Share of every system in the outputs, (systems,); they add up to 1."""
+        return np.full(len(self.systems), 1.0 / len(self.systems))
+
     def alone(self, number: int) -> ScaledSystem:
         """The system of that number, from 0, without the others."""
         return ScaledSystem(self.systems[number], self.x_scaling, self.y_scaling)
@@ -97,19 +104,24 @@ class ScaledSystem:
         return [self.alone(number) for number in range(len(self.systems))]
 
     def evaluated(self, x: Array, function: RowFunction, *columns: Array) -> tuple[Array, ...]:
-        """The arrays of a row function for rows x (rows, features) in the units of the data, a chunk at a time.
+        """The arrays of a row function of the first system for rows x (rows, features), a chunk at a time.
 
-        The function gets the same rows of the ``columns``, arrays (rows, ...), as further tensors.
+        Rows are in the units of the data. The function gets the same rows of the ``columns``, arrays (rows, ...), as
+        further tensors.
         """
+        return self.evaluated_by_all(x, lambda systems, *tensors: function(systems[0], *tensors), *columns)
+
+    def evaluated_by_all(self, x: Array, function: SystemsFunction, *columns: Array) -> tuple[Array, ...]:
+        """The same of a function of all systems."""
         if not self.system.missing and np.isnan(x).any():
-            return self._with_missing().evaluated(x, function, *columns)
+            return self.taking_nan().evaluated_by_all(x, function, *columns)
         device = self.system.centers.device
         parts = []
         with torch.no_grad():
             for first in range(0, max(len(x), 1), CHUNK):
                 z = torch.from_numpy(self.x_scaling.apply(x[first : first + CHUNK])).to(device)
                 more = (torch.from_numpy(column[first : first + CHUNK]).to(device) for column in columns)
-                parts.append([value.cpu().numpy() for value in function(self.system, z, *more)])
+                parts.append([value.cpu().numpy() for value in function(self.systems, z, *more)])
         return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
 
     def _values(self, x: Array, first: int) -> Array:
@@ -118,7 +130,8 @@ class ScaledSystem:
         All three are equal for Type-1 systems.
         """
         if self.others:
-            return np.asarray(sum(model._values(x, first) for model in self._each()) / len(self.systems))
+            parts = (model._values(x, first) for model in self._each())
+            return np.asarray(sum(share * part for share, part in zip(self.shares, parts, strict=True)))
         compiled = _compiled(self.system)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
@@ -126,7 +139,7 @@ class ScaledSystem:
         if unknown.any():
             values = np.empty((len(x), 3 - first, self.system.n_outputs))
             values[~unknown] = self._values(x[~unknown], first)
-            values[unknown] = self._with_missing().evaluated(x[unknown], _plain_outputs)[0][:, first:]
+            values[unknown] = self.taking_nan().evaluated(x[unknown], _plain_outputs)[0][:, first:]
             return values
         values = np.empty((len(x), 3 - first, self.system.n_outputs))
 
@@ -138,13 +151,10 @@ class ScaledSystem:
         compiled.over_rows(run, len(x))
         return values
 
-    def _with_missing(self) -> ScaledSystem:
-        """The same, where the system takes NaN for an input that is not known."""
-        system = copy.copy(self.system)
-        system._modules = dict(system._modules)
-        system.antecedents = copy.copy(self.system.antecedents)
-        system.missing = True
-        return replace(self, system=system)
+    def taking_nan(self) -> ScaledSystem:
+        """The same, where the systems take NaN for an input that is not known."""
+        system, *others = map(_with_missing, self.systems)
+        return replace(self, system=system, others=tuple(others))
 
     def outputs(self, x: Array) -> Array:
         """Crisp outputs in scaled units, (rows, outputs): the logits of a classifier."""
@@ -163,7 +173,8 @@ class ScaledSystem:
     def rule_weights(self, x: Array) -> Array:
         """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules of all systems)."""
         if self.others:
-            return np.concatenate([model.rule_weights(x) for model in self._each()], axis=1) / len(self.systems)
+            parts = zip(self.shares, self._each(), strict=True)
+            return np.concatenate([share * model.rule_weights(x) for share, model in parts], axis=1)
         return self.evaluated(x, lambda system, z: (normalised_firing(system, z),))[0]
 
     def firing_strengths(self, x: Array) -> tuple[Array, ...]:
@@ -182,6 +193,14 @@ class ScaledSystem:
             return tuple(log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
 
         return self.evaluated(x, strengths)
+
+
+def _with_missing(original: System) -> System:
+    system = copy.copy(original)
+    system._modules = dict(system._modules)
+    system.antecedents = copy.copy(original.antecedents)
+    system.missing = True
+    return system
 
 
 # Compiled outputs of systems that have predicted before: to make them takes longer than a prediction of one row.
@@ -334,82 +353,3 @@ def _write_part(
     except OSError as error:
         reason = error.strerror or str(error)
         raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are whole.") from error
-
-
-class NumberScores:
-    """RMSE, MAE and R² of one target, from chunks of rows in any order; scores of several processes merge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = NumberScores()
-    >>> scores.update(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
-    >>> scores.update(np.array([3.0]), np.array([3.0]))
-    >>> {name: round(value, 3) for name, value in scores.values().items()}
-    {'rmse': 1.155, 'mae': 0.667, 'r2': -1.0}
-    """
-
-    def __init__(self) -> None:
-        self._sums = np.zeros(3)  # rows, squared errors, absolute errors
-        self._truth = Standardizer(1)
-
-    def update(self, truth: Array, predicted: Array) -> None:
-        error = truth - predicted
-        self._sums += [len(error), float(error @ error), float(np.abs(error).sum())]
-        self._truth.update(truth[:, None])
-
-    def state(self) -> list[float]:
-        return [*self._sums.tolist(), float(self._truth.mean[0]), float(self._truth.squares[0])]
-
-    def merge_state(self, state: Sequence[float]) -> None:
-        self._sums += state[:3]
-        other = Standardizer(1)
-        other.count, other.mean, other.squares = (np.array(state[place : place + 1]) for place in (0, 3, 4))
-        self._truth.merge(other)
-
-    def values(self) -> dict[str, float]:
-        n_rows, squares, sizes = self._sums.tolist()
-        spread = float(self._truth.squares[0])
-        r2 = 1.0 - squares / spread if spread > 0 else (1.0 if squares == 0 else 0.0)
-        return {"rmse": float(np.sqrt(squares / n_rows)), "mae": sizes / n_rows, "r2": r2}
-
-
-class ClassScores:
-    """Accuracy and log loss, from chunks of rows in any order; scores of several processes merge."""
-
-    def __init__(self, classes: Array) -> None:
-        self._classes = classes
-        self._sums = np.zeros(3)  # rows, right ones, losses
-        self.unknown: list[Any] = []
-
-    def update(self, truth: Array, probabilities: Array) -> None:
-        right = self._classes[probabilities.argmax(axis=1)] == truth
-        # A class the model has never seen has probability 0, held at the smallest number whose logarithm is finite.
-        of_truth = np.where(truth[:, None] == self._classes, probabilities, 0.0).sum(axis=1)
-        losses = -np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))
-        self._sums += [len(truth), int(right.sum()), float(losses.sum())]
-        for value in np.setdiff1d(truth, self._classes).tolist()[:5]:
-            if value not in self.unknown and len(self.unknown) < 5:
-                self.unknown.append(value)
-
-    def state(self) -> list[Any]:
-        return [*self._sums.tolist(), self.unknown]
-
-    def merge_state(self, state: Sequence[Any]) -> None:
-        self._sums += state[:3]
-        self.unknown += [value for value in state[3] if value not in self.unknown]
-
-    def values(self) -> dict[str, float]:
-        n_rows, right, losses = self._sums.tolist()
-        return {"accuracy": right / n_rows, "log_loss": losses / n_rows}
-
-
-def merged_scores(scores: Mapping[str, Any], group: Group) -> None:
-    """Add the scores of all other processes to those of this one."""
-    if group.size == 1:
-        return
-    states = group.gathered_bytes(json.dumps({name: score.state() for name, score in scores.items()}).encode())
-    for rank, content in enumerate(states):
-        if rank != group.rank:
-            for name, state in json.loads(content).items():
-                scores[name].merge_state(state)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deepfls.inspection.complexity import Complexity
     from deepfls.inspection.explanation import Explanation
     from deepfls.inspection.plain import PlainSystem
+    from deepfls.inspection.plain_model import PlainModel
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
     from deepfls.inspection.system_plots import MembershipsDisplay
@@ -175,6 +176,7 @@ class ResultMethods(FLSEstimator):
         features: Sequence[int | str] | None = None,
         rules: Sequence[int] | None = None,
         before: bool = False,
+        system: int = 0,
         axes: Any = None,
     ) -> MembershipsDisplay:
         """Draw the sets over the inputs, in the units of the data; see :class:`deepfls.inspection.MembershipsDisplay`.
@@ -187,6 +189,8 @@ class ResultMethods(FLSEstimator):
             Rules in colour; the seven that fire most by default.
         before : bool
             Draw the sets that training began with as well, dotted.
+        system : int
+            Place, from 0, of one of several systems.
         axes : array of matplotlib axes, optional
 
         Returns
@@ -195,7 +199,9 @@ class ResultMethods(FLSEstimator):
         """
         from deepfls.inspection.system_plots import MembershipsDisplay
 
-        return MembershipsDisplay.from_estimator(self, features=features, before=before).plot(axes, rules=rules)
+        return MembershipsDisplay.from_estimator(self, features=features, before=before, system=system).plot(
+            axes, rules=rules
+        )
 
     def to_report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
         """Write a page to explore the system with: one HTML file that computes by itself and needs no network.
@@ -305,7 +311,7 @@ class ResultMethods(FLSEstimator):
 
         auto = isinstance(margin, str) and margin == "auto"
         header = c_header(
-            self._exported(plane, crisp=True),
+            self._exported(plane),
             prefix=Path(path).stem if prefix is None else prefix,
             number=number,
             exp=exp,
@@ -339,14 +345,14 @@ class ResultMethods(FLSEstimator):
         """
         from deepfls.export.onnx import write_onnx
 
-        plain = self._exported(plane, crisp=True)
+        plain = self._exported(plane)
         return write_onnx(path, plain, dtype=dtype, rows=self._compared_rows(X))
 
     def to_fll(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
         """Write a system of kind "t1", or the plane 1 of kind "gt2", in FuzzyLite's language."""
         from deepfls.export.fuzzy_tools import write_fll
 
-        write_fll(path, self._exported(plane))
+        write_fll(path, self._exported_system(plane))
 
     def to_fis(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
         """Write the system for MATLAB, by the ending.
@@ -356,19 +362,29 @@ class ResultMethods(FLSEstimator):
         """
         from deepfls.export.fuzzy_tools import write_fis
 
-        write_fis(path, self._exported(plane))
+        write_fis(path, self._exported_system(plane))
 
-    def _exported(self, plane: float | None, *, crisp: bool = False) -> PlainSystem:
-        """The system to write: the whole system or one plane of kind "gt2", whose mean of planes is ``crisp``."""
+    def _exported(self, plane: float | None) -> PlainModel:
+        """The model to write: all of it, or one plane of kind "gt2"."""
         from deepfls.export.targets import with_finite_widths
-        from deepfls.inspection.plain import PlainSystem
+        from deepfls.inspection.plain_model import PlainModel
 
-        plain = with_finite_widths(PlainSystem.of(self))
-        if plain.kind == "gt2" and plane is None and not crisp:
+        plain = with_finite_widths(PlainModel.of(self))
+        return plain if plane is None else plain.plane(plane)
+
+    def _exported_system(self, plane: float | None) -> PlainSystem:
+        """The one system to write, for targets that hold no mean over planes or systems."""
+        model = self._exported(plane)
+        if len(model.systems) > 1:
+            raise ValueError(
+                f"n_systems must be 1 for this file, which holds one system, got {len(model.systems)}: to_c and to_onnx "
+                "take several."
+            )
+        if model.kind == "gt2":
             raise ValueError(
                 "plane must be the level of the plane to write for kind='gt2', 1 for its Type-1 system, got None."
             )
-        return plain if plane is None else plain.plane(plane)
+        return model.systems[0]
 
     def _compared_rows(self, X: Any) -> Array | None:
         return None if X is None else self._known_x(X)

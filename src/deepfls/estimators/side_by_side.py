@@ -58,11 +58,6 @@ def check_systems(settings: Settings, source: Source, n_before: int | None) -> N
         )
     if n_systems > 1 and source.streamed:
         raise ValueError(f"n_systems must be 1 for a source that is read in parts, got {n_systems}.")
-    if n_systems > 1 and settings.kind == "gt2" and (settings.coverage is not None or settings.loss == "quantiles"):
-        raise ValueError(
-            f"n_systems must be 1 for intervals and quantiles of kind='gt2', whose planes have no mean, got {n_systems}; "
-            "kind='it2' has intervals of several systems."
-        )
     try:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):  # not a POSIX system

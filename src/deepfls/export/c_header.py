@@ -10,6 +10,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from deepfls.export.rendering import CTable, render
 from deepfls.export.targets import ColumnForm, check_holdable, refuse_form
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain_model import AnyModel
 
 NUMBERS = ("float", "q15", "q31")
 EXPONENTIALS = ("libm", "builtin")
@@ -32,7 +34,7 @@ _LONGEST_PREFIX = 40
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 # Bytes of code and of stack without arrays, rounded up from those of gcc 12 -O2 for a Cortex-M4 (float) and a Cortex-M3
 # (fixed point); tests/export/test_embedded.py compares them with the compiler.
-_FLOAT_CODE = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400, "calibrated": 400}
+_FLOAT_CODE = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400, "calibrated": 400, "mean": 150}
 _FIXED_CODE = {"t1": 700, "it2": 2_300, "classes": 1_000, "direct": 1_000}
 _FLOAT_FRAME = {"t1": 140, "it2": 180}
 _FIXED_FRAME = {"t1": 160, "it2": 260}
@@ -77,16 +79,21 @@ class CReport(NamedTuple):
 
 
 class _SystemPart(NamedTuple):
-    """A system of a header; ``suffix`` extends the prefix of its names."""
+    """A system of a header; ``suffix`` extends the prefix of its names.
+
+    ``share`` is its share in the crisp outputs, and ``set_share`` that in the type-reduced set.
+    """
 
     suffix: str
     plain: PlainSystem
     integers: CenteredIntegers
     tables: Mapping[str, CTable]
+    share: float = 1.0
+    set_share: float = 1.0
 
 
 def c_header(
-    plain: PlainSystem,
+    plain: AnyModel,
     *,
     prefix: str,
     number: str = "float",
@@ -103,13 +110,18 @@ def c_header(
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
     margins = _checked_margins(margin, plain.n_outputs)
-    if plain.alphas is not None and number != "float":
-        refuse_form("A C header in fixed point", "its output is a mean over planes", "export one of them with plane=")
     if number == "float":
         return _float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
+    if len(plain.systems) > 1:
+        # Every system has its own ranges of integers, so a mean would need a conversion of each.
+        reason = f"its output is a mean over {len(plain.systems)} systems, each with integers of its own"
+        refuse_form("A C header in fixed point", reason, 'number="float" takes it')
+    (system,) = plain.systems
+    if system.alphas is not None:
+        refuse_form("A C header in fixed point", "its output is a mean over planes", "export one of them with plane=")
     if calibrated is not None:
         margins = calibrated.margin()
-    return _fixed_header(plain, prefix=prefix, number=number, margins=margins, rows=rows)
+    return _fixed_header(system, prefix=prefix, number=number, margins=margins, rows=rows)
 
 
 def _check_prefix(prefix: Any) -> None:
@@ -151,8 +163,12 @@ def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: i
     return CReport(str(path), *header[1:])
 
 
-def operation_counts(plain: PlainSystem, sweeps: int | None = None) -> OperationCounts:
+def operation_counts(model: AnyModel, sweeps: int | None = None) -> OperationCounts:
     """Operations of ``predict``, in the worst case or for a number of sweeps per end point."""
+    if len(model.systems) > 1:
+        each = [operation_counts(system, sweeps) for system in model.systems]
+        return OperationCounts(*map(sum, zip(*each, strict=True)))
+    (plain,) = model.systems
     if plain.alphas is not None:
         planes = [operation_counts(plain.plane(float(alpha)), sweeps) for alpha in plain.alphas]
         return OperationCounts(*map(sum, zip(*planes, strict=True)))
@@ -182,13 +198,14 @@ def _code_bytes(plain: PlainSystem, base: Mapping[str, int]) -> int:
     return base[plain.kind] + base["classes"] * (plain.classes is not None) + base["direct"] * direct
 
 
-def _interval_text(plain: PlainSystem, margins: Array | None) -> str:
+def _interval_text(plain: AnyModel, margins: Array | None) -> str:
     """What an uncalibrated interval is, for comments of a header; empty if there is none."""
     if plain.kind == "t1" and margins is None:
         return ""
     crisp = "crisp outputs" if plain.classes is None else "logits"
     text = crisp if plain.kind == "t1" else "type-reduced set" + (" of the logits" if plain.classes is not None else "")
-    text += " of the widest plane" if plain.alphas is not None else ""
+    text += " of the widest plane" if plain.kind == "gt2" else ""
+    text = f"mean of the {len(plain.systems)} {text}s" if len(plain.systems) > 1 else text
     return text + ("; not calibrated to a coverage" if margins is None else ", with a margin on both sides")
 
 
@@ -205,31 +222,35 @@ def _rendered(
 
 
 def _float_header(
-    plain: PlainSystem, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
+    plain: AnyModel, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
 ) -> CHeader:
-    """The header of a system in float32; an error if its numbers span more than C in float can hold."""
-    if plain.alphas is not None and plain.classes is not None:
-        refuse_form("A C header", "its scores of classes are means over planes", "export one of them with plane=")
-    parts = [_part("", plain)] if plain.alphas is None else _plane_parts(plain)
-    if calibrated is not None and calibrated.system is not None:
-        parts.append(_part("_interval", calibrated.system))
+    """The header of a model in float32; an error if its numbers span more than C in float can hold."""
+    parts = _parts(plain, "")
+    # Of a mean, the parts give scores, and the probabilities follow from their mean.
+    is_mean = len(parts) > 1
+    interval_parts = [] if calibrated is None or calibrated.system is None else _parts(calibrated.system, "_interval")
+    every = [*parts, *interval_parts]
     interval_tables = _interval_tables(plain, margins, calibrated)
-    n_code = sum(_code_bytes(part.plain, _FLOAT_CODE) for part in parts)
-    n_ram = max(_array_bytes(part.plain) + _FLOAT_FRAME[part.plain.kind] for part in parts)
+    n_code = sum(_code_bytes(part.plain, _FLOAT_CODE) for part in every)
+    n_ram = max(_array_bytes(part.plain) + _FLOAT_FRAME[part.plain.kind] for part in every)
+    if is_mean:
+        n_code += _FLOAT_CODE["mean"] * len(parts) + _FLOAT_CODE["classes"] * (plain.classes is not None)
+        n_ram += 8 * plain.n_outputs + 40
     if calibrated is not None:
-        n_code += _FLOAT_CODE["calibrated"]
+        n_code += _FLOAT_CODE["calibrated"] + _FLOAT_CODE["mean"] * len(interval_parts)
         n_ram += 12 * plain.n_outputs + 40
     return _rendered(
         "float.h",
-        [*interval_tables.values(), *(table for part in parts for table in part.tables.values())],
+        [*interval_tables.values(), *(table for part in every for table in part.tables.values())],
         n_code,
         n_ram,
         prefix=prefix,
         real="float",
         plain=plain,
+        first=plain.systems[0],
         columns=ColumnForm.of(plain),
         parts=parts,
-        shares=None if plain.alphas is None else [share for share, _ in plain.plane_shares()],
+        interval_parts=interval_parts,
         exp=exp,
         calibrated=calibrated,
         interval_tables=interval_tables,
@@ -240,10 +261,22 @@ def _float_header(
     )
 
 
-def _plane_parts(plain: PlainSystem) -> list[_SystemPart]:
-    """The planes of a General Type-2 system, each with tables of its own, the widest first."""
-    assert plain.alphas is not None
-    return [_part(f"_plane{k}", plain.plane(float(alpha))) for k, alpha in enumerate(plain.alphas)]
+def _parts(model: AnyModel, suffix: str) -> list[_SystemPart]:
+    """The systems whose mean a model is, each with tables of its own; the planes of a General Type-2 one, widest first."""
+    if len(model.systems) == 1 and model.systems[0].alphas is None:
+        return [_part(suffix, model.systems[0])]
+    found = []
+    for number, (share, system) in enumerate(zip(model.shares, model.systems, strict=True)):
+        system = replace(system, classes=None)
+        name = suffix if len(model.systems) == 1 else f"{suffix}_system{number}"
+        if system.alphas is None:
+            found.append(_part(name, system)._replace(share=share, set_share=share))
+            continue
+        levels = zip(system.alphas.tolist(), system.plane_shares(), strict=True)
+        for k, (alpha, (plane_share, _)) in enumerate(levels):
+            part = _part(f"{name}_plane{k}", system.plane(alpha))
+            found.append(part._replace(share=share * plane_share, set_share=0.0 if k else share))
+    return found
 
 
 def _array_bytes(plain: PlainSystem) -> int:
@@ -283,7 +316,7 @@ def _part(suffix: str, plain: PlainSystem) -> _SystemPart:
     return _SystemPart(suffix, plain, integers, tables)
 
 
-def _interval_tables(plain: PlainSystem, margins: Array | None, calibrated: CalibratedInterval | None) -> dict[str, CTable]:
+def _interval_tables(plain: AnyModel, margins: Array | None, calibrated: CalibratedInterval | None) -> dict[str, CTable]:
     if calibrated is None:
         return {} if margins is None else {"margin": CTable(margins, "float")}
     gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}

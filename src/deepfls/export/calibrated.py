@@ -20,6 +20,7 @@ import numpy as np
 from deepfls.estimators.calibration import Calibration
 from deepfls.export.targets import refuse_form, with_finite_widths
 from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain_model import PlainModel
 from deepfls.nn.general import GT2FLS
 
 _REMEDY = "train with {}, or export with margin=None, where the interval is the type-reduced set"
@@ -38,7 +39,7 @@ class CalibratedInterval:
     n_rows: int
     gain: Array
     reach: Array
-    system: PlainSystem | None
+    system: PlainModel | None
     scaled: bool
     refitted: bool
 
@@ -54,7 +55,7 @@ class CalibratedInterval:
             refuse_form("A C header", "its intervals are planes", _REMEDY.format("kind='it2'") + " of the widest plane")
         refitted = getattr(estimator, "interval_model_", None) is not None
         source = estimator.interval_model_ if refitted else estimator
-        system = with_finite_widths(PlainSystem.of(source))
+        system = with_finite_widths(PlainModel.of(source))
         n_outputs = system.n_outputs
         radius = np.zeros(n_outputs)
         if calibration.method != "none":
@@ -97,14 +98,18 @@ class CalibratedInterval:
         return f"interval of coverage {self.coverage:g}, calibrated ({self.method}) on {self.n_rows:,} held-out rows"
 
 
-def _with_log_scale(system: PlainSystem, estimator: Any, coefficients: Array) -> PlainSystem:
-    """The Type-1 system with the logarithms of the local scale as further outputs; see ``local_scale``."""
-    if system.kind != "t1":
+def _with_log_scale(model: PlainModel, estimator: Any, coefficients: Array) -> PlainModel:
+    """The Type-1 model with the logarithms of the local scale as further outputs; see ``local_scale``.
+
+    The local scale is a system with the sets of the first one, so that its outputs in the others are 0.
+    """
+    if model.kind != "t1":
         refuse_form(
             "A C header",
             "the local scale of its intervals is another fuzzy system over both firings",
             _REMEDY.format("calibration='cqr' or normalized_scores=False"),
         )
+    system = model.systems[0]
     n_rules, n_features = system.n_rules, system.n_features
     intercepts = coefficients[:n_rules] + coefficients[-1]
     slopes = np.zeros((n_rules, n_features, coefficients.shape[1]))
@@ -113,6 +118,17 @@ def _with_log_scale(system: PlainSystem, estimator: Any, coefficients: Array) ->
     # From scaled inputs to the units of the data.
     slopes = np.moveaxis(slopes, 1, 2) / estimator.x_scaling_.scale
     intercepts = intercepts - slopes @ estimator.x_scaling_.shift
+    intercepts, slopes = intercepts / model.shares[0], slopes / model.shares[0]
+    first = _with_outputs(system, intercepts, slopes)
+    zeros = (_with_outputs(other, *_zeros(other, len(system.output_names))) for other in model.systems[1:])
+    return dataclasses.replace(model, systems=(first, *zeros))
+
+
+def _zeros(system: PlainSystem, count: int) -> tuple[Array, Array]:
+    return np.zeros((system.n_rules, count)), np.zeros((system.n_rules, count, system.n_features))
+
+
+def _with_outputs(system: PlainSystem, intercepts: Array, slopes: Array) -> PlainSystem:
     return dataclasses.replace(
         system,
         order=int(bool(system.order or slopes.any())),

@@ -10,6 +10,7 @@ import importlib.util
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import ColumnForm, rows_for
 from deepfls.functional.constants import LOG_FLOORS
 from deepfls.inspection.plain import Array, PlainSystem, softmax
+from deepfls.inspection.plain_model import AnyModel
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
 # Largest accepted errors, relative to the spread of the outputs over the compared rows. float32 also rounds the firing.
@@ -45,7 +47,7 @@ class OnnxReport(NamedTuple):
         )
 
 
-def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
+def write_onnx(path: str | os.PathLike[str], plain: AnyModel, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
     """Write a system as an ONNX model, completely or not at all; :meth:`ResultMethods.to_onnx` has the parameters.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
@@ -73,7 +75,7 @@ def write_onnx(path: str | os.PathLike[str], plain: PlainSystem, *, dtype: str =
     return OnnxReport(str(path), len(content), alone, in_batch, error)
 
 
-def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
+def onnx_bytes(plain: AnyModel, dtype: str = "float64") -> bytes:
     """The model that :func:`write_onnx` writes."""
     import onnx
     from onnx import TensorProto, helper
@@ -83,7 +85,7 @@ def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
     graph = _Graph(dtype)
     form = ColumnForm.of(plain)
     columns = plain.feature_names if form is None else form.names
-    _system(graph, plain, form)
+    _model(graph, plain, form)
     outputs = ["y"] if plain.kind == "t1" else ["y", "y_left", "y_right"]
     made = helper.make_graph(
         graph.nodes,
@@ -109,20 +111,24 @@ def onnx_bytes(plain: PlainSystem, dtype: str = "float64") -> bytes:
 
 
 class _Graph:
-    """Nodes and constants of a graph under construction; values are identified by their names."""
+    """Nodes and constants of a graph under construction; values are identified by their names.
+
+    ``prefix`` begins the names of the constants of one of several systems.
+    """
 
     def __init__(self, dtype: str) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.dtype = dtype
+        self.prefix = ""
         self._n_made = 0
 
     def constant(self, name: str, value: Any, kind: Any = None) -> str:
         from onnx import numpy_helper
 
         array = np.asarray(value, dtype=DTYPES[self.dtype] if kind is None else kind)
-        self.constants.append(numpy_helper.from_array(array, name))
-        return name
+        self.constants.append(numpy_helper.from_array(array, f"{self.prefix}{name}"))
+        return f"{self.prefix}{name}"
 
     def node(self, operator: str, *inputs: str, output: str | None = None, **attributes: Any) -> str:
         from onnx import helper
@@ -133,7 +139,7 @@ class _Graph:
         return output
 
 
-def _inputs(g: _Graph, plain: PlainSystem, form: ColumnForm | None, inner: Any) -> str:
+def _inputs(g: _Graph, plain: AnyModel, form: ColumnForm | None, inner: Any) -> str:
     """Inputs of the system from the columns x: categories encoded, wild values clipped."""
     x = g.node("Cast", "x", to=inner)
     if form is not None:
@@ -150,14 +156,33 @@ def _inputs(g: _Graph, plain: PlainSystem, form: ColumnForm | None, inner: Any) 
     return x
 
 
-def _system(g: _Graph, plain: PlainSystem, form: ColumnForm | None) -> None:
-    """All nodes from x to the outputs."""
+def _model(g: _Graph, model: AnyModel, form: ColumnForm | None) -> None:
+    """All nodes from x to the outputs, which are means over the systems."""
     from onnx import TensorProto
 
-    t = CenteredTables.of(plain)
-    rules_axis, features_axis = g.constant("axis_1", [1], np.int64), g.constant("axis_2", [2], np.int64)
+    g.constant("axis_1", [1], np.int64)
+    g.constant("axis_2", [2], np.int64)
     inner = TensorProto.DOUBLE if g.dtype == "float64" else TensorProto.FLOAT
-    x = _inputs(g, plain, form, inner)
+    x = _inputs(g, model, form, inner)
+    each = []
+    for number, system in enumerate(model.systems):
+        g.prefix = f"system{number}_" if len(model.systems) > 1 else ""
+        each.append(_system(g, system, x, inner, sets=model.kind != "t1"))
+    g.prefix = ""
+
+    def mean(values: Sequence[str]) -> str:
+        if len(values) == 1:
+            return values[0]
+        shares = [g.constant(f"system_share_{len(g.constants)}", share) for share in model.shares]
+        return g.node("Sum", *(g.node("Mul", *pair) for pair in zip(values, shares, strict=True)))
+
+    _finish(g, model, [mean(values) for values in zip(*each, strict=True)])
+
+
+def _system(g: _Graph, plain: PlainSystem, x: str, inner: Any, *, sets: bool) -> list[str]:
+    """Crisp output and, where there are ``sets``, their ends of a system, from its inputs."""
+    t = CenteredTables.of(plain)
+    rules_axis, features_axis = "axis_1", "axis_2"
     offset = g.node("Sub", x, g.constant("origin", t.origin))
     z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
     z = g.node("Clip", z, g.constant("nearest", -t.farthest), g.constant("farthest", t.farthest))
@@ -213,7 +238,7 @@ def _system(g: _Graph, plain: PlainSystem, form: ColumnForm | None) -> None:
         ends = _end_points(g, low, up, ordered)
         if plain.alphas is not None:
             # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
-            primary = g.node("Sub", lower, "log_heights")
+            primary = g.node("Sub", lower, f"{g.prefix}log_heights")
             y = ""
             for k, (share, plane_t) in enumerate(plain.plane_shares()):
                 width = g.constant(f"width_{k}", plane_t)
@@ -236,7 +261,9 @@ def _system(g: _Graph, plain: PlainSystem, form: ColumnForm | None) -> None:
         if plain.type_reduction != "km":
             # Rounding, and firing below the floor, may place y outside the ends: clipped as in IT2FLS.reduce.
             y = g.node("Min", g.node("Max", y, ends[0]), ends[1])
-    _finish(g, plain, t.offsets, y, ends)
+    offset = g.constant("offsets", t.offsets)
+    outputs = [y, *(ends or (y, y))] if sets else [y]
+    return [g.node("Add", value, offset) for value in outputs]
 
 
 class _Ordered(NamedTuple):
@@ -253,8 +280,9 @@ def _ordered_rules(g: _Graph, consequents: str, n_rules: int) -> _Ordered:
     from onnx import helper
 
     count = g.constant("n_rules", [n_rules], np.int64)
-    g.nodes.append(helper.make_node("TopK", [consequents, count], ["ordered", "order"], axis=1, largest=0, sorted=1))
-    return _Ordered("ordered", "order", g.node("Shape", consequents), g.constant("rules_dimension", 1, np.int64))
+    y, order = f"{g.prefix}ordered", f"{g.prefix}order"
+    g.nodes.append(helper.make_node("TopK", [consequents, count], [y, order], axis=1, largest=0, sorted=1))
+    return _Ordered(y, order, g.node("Shape", consequents), g.constant("rules_dimension", 1, np.int64))
 
 
 def _end_points(g: _Graph, low: str, up: str, rules: _Ordered) -> tuple[str, str]:
@@ -283,27 +311,20 @@ def _end_points(g: _Graph, low: str, up: str, rules: _Ordered) -> tuple[str, str
     return y_left, g.node("Max", y_left, y_right)
 
 
-def _finish(g: _Graph, plain: PlainSystem, offsets: Array, y: str, ends: tuple[str, str] | None) -> None:
-    """Offsets, NaN for rows with NaN, probabilities, and float32 outputs."""
+def _finish(g: _Graph, plain: AnyModel, outputs: Sequence[str]) -> None:
+    """NaN for rows with NaN, probabilities, and float32 outputs."""
     from onnx import TensorProto
 
     # Minimum and maximum may drop NaN, so NaN is restored at the end.
     broken = g.node("Cast", g.node("IsInf" if plain.missing else "IsNaN", "x"), to=TensorProto.FLOAT)
     broken = g.node("Greater", g.node("ReduceMax", broken, "axis_1", keepdims=1), g.constant("none", 0.0, np.float32))
-    offset, nan = g.constant("offsets", offsets), g.constant("nan", np.nan, np.float32)
-
-    def out(value: str, name: str, *, softmax: bool = False) -> None:
-        value = g.node("Add", value, offset)
-        value = g.node("Softmax", value, axis=1) if softmax else value
+    nan = g.constant("nan", np.nan, np.float32)
+    for name, value in zip(("y", "y_left", "y_right"), outputs, strict=False):
+        value = g.node("Softmax", value, axis=1) if plain.classes is not None and name == "y" else value
         g.node("Where", broken, nan, g.node("Cast", value, to=TensorProto.FLOAT), output=name)
 
-    out(y, "y", softmax=plain.classes is not None)
-    if ends is not None:
-        out(ends[0], "y_left")
-        out(ends[1], "y_right")
 
-
-def _compared(content: bytes, plain: PlainSystem, x: Array) -> tuple[float, float, list[float]]:
+def _compared(content: bytes, plain: AnyModel, x: Array) -> tuple[float, float, list[float]]:
     """Microseconds of one row, per row in a batch, and the error of every output relative to its spread over the rows."""
     import onnxruntime
 

@@ -9,13 +9,18 @@ import numpy as np
 
 from deepfls._checks.samples import check_finite_table
 from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 
 
-def with_finite_widths(plain: PlainSystem) -> PlainSystem:
-    """The same system with a number for every width: a condition that was left out becomes a very wide set.
+def with_finite_widths(model: PlainModel) -> PlainModel:
+    """The same model with a number for every width: a condition that was left out becomes a very wide set.
 
     Its grade is 1 within 1e-8 over the range of the input.
     """
+    return replace(model, systems=tuple(map(_finite, model.systems)))
+
+
+def _finite(plain: PlainSystem) -> PlainSystem:
     if np.isfinite(plain.upper_sigmas).all():
         return plain
     wide = np.array([1e4 * (high - low) for low, high in map(plain.input_span, range(plain.n_features))])
@@ -23,7 +28,7 @@ def with_finite_widths(plain: PlainSystem) -> PlainSystem:
     return replace(plain, lower_sigmas=lower, upper_sigmas=upper)
 
 
-def rows_for(plain: PlainSystem, rows: Any, n_drawn: int) -> Array:
+def rows_for(plain: AnyModel, rows: Any, n_drawn: int) -> Array:
     """Rows (rows, features) in the units of the data: those given, or drawn, always the same ones for the same system.
 
     Half of the drawn rows are uniform over the range of the training data. The other half lie around the centers of the
@@ -53,7 +58,7 @@ class ColumnForm:
     categories: dict[int, tuple[str, ...]]  # of the columns that are categories
 
     @classmethod
-    def of(cls, plain: PlainSystem) -> ColumnForm | None:
+    def of(cls, plain: AnyModel) -> ColumnForm | None:
         """The columns of a system; None without categories, where columns are inputs."""
         if plain.columns is None or not plain.columns.groups:
             return None
@@ -95,7 +100,7 @@ class ColumnForm:
         return np.where(np.isnan(values), np.nan, found)
 
 
-def input_box(plain: PlainSystem) -> tuple[Array, Array]:
+def input_box(plain: AnyModel) -> tuple[Array, Array]:
     """Smallest and largest value of every input in the training data; if unknown, the sets within two widths."""
     if plain.input_range is not None:
         return plain.input_range[0], plain.input_range[1]

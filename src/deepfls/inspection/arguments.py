@@ -11,7 +11,8 @@ from deepfls._checks.samples import check_finite_table, check_number_targets, ch
 from deepfls._checks.values import check_count, check_option
 from deepfls.data.raw import raw_table
 from deepfls.estimators.base import FLSEstimator
-from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain import Array
+from deepfls.inspection.plain_model import AnyModel
 
 
 def rows_of(estimator: FLSEstimator, X: Any) -> Array:
@@ -45,7 +46,7 @@ def check_rows_given(X: Any, y: Any) -> None:
         raise ValueError("X must be given with y, got y alone.")
 
 
-def true_values(plain: PlainSystem, x: Array, y: Any) -> Array:
+def true_values(plain: AnyModel, x: Array, y: Any) -> Array:
     """True values for rows x: classes (rows,) of a classifier, finite numbers (rows, outputs) of a regressor."""
     check_same_length(x, y)
     if plain.classes is not None:

@@ -10,6 +10,7 @@ import numpy as np
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of
 from deepfls.inspection.plain import Array, PlainSystem, rule_weights
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text
 
 # A condition whose grade in the firing stays at or above this share over the range of its input says nothing.
@@ -24,7 +25,10 @@ _ROWS = 5_000
 
 @dataclass(frozen=True)
 class Complexity:
-    """How much there is to read in a system.
+    """How much there is to read in a model.
+
+    With several systems there is all of them to read: rules follow one another, and different sets are added up. Overlap
+    and shares of rows are means over the systems, each by itself.
 
     Attributes
     ----------
@@ -41,6 +45,7 @@ class Complexity:
         Share of the rows on which the strongest rule has a weight of 0.5 or more; NaN without rows.
     unknown : float
         Share of the rows on which no rule fires with a strength of 0.05 or more; NaN without rows.
+    n_systems : int
     """
 
     n_rules: int
@@ -51,13 +56,14 @@ class Complexity:
     n_rows: int
     explained: float
     unknown: float
+    n_systems: int = 1
 
     @property
     def table(self) -> TextTable:
         """The card as lines of a table."""
         conditions, sets = self.conditions_per_rule, self.sets_per_input
         rows = [
-            ["rules", str(self.n_rules)],
+            ["rules", str(self.n_rules) + (f" in {self.n_systems} systems" if self.n_systems > 1 else "")],
             ["conditions per rule", f"{_numbers(conditions)}, of {plural(self.n_inputs, 'input')}"],
             ["different sets per input", _numbers(sets)],
             ["neighbouring sets cross at a grade of", "no neighbours" if np.isnan(self.overlap) else f"{self.overlap:.2f}"],
@@ -72,6 +78,7 @@ class Complexity:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
+            "systems": self.n_systems,
             "rules": self.n_rules,
             "inputs": self.n_inputs,
             "conditions_per_rule": self.conditions_per_rule.tolist(),
@@ -91,12 +98,30 @@ class Complexity:
 
 def complexity(estimator: FLSEstimator, X: Any = None) -> Complexity:
     """The readability card; :meth:`FLSEstimator.complexity` has the parameters."""
-    s = PlainSystem.of(estimator)
-    return complexity_of(s, None if X is None else rows_of(estimator, X))
+    return complexity_of(PlainModel.of(estimator), None if X is None else rows_of(estimator, X))
 
 
-def complexity_of(s: PlainSystem, x: Array | None = None) -> Complexity:
-    """The card of a plain system, with the shares of rows x (rows, features) in its units."""
+def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
+    """The card of a plain model, with the shares of rows x (rows, features) in its units."""
+    parts = [_system_complexity(s, x) for s in model.systems]
+    if len(parts) == 1:
+        return parts[0]
+    crossed = [(part.overlap, share) for part, share in zip(parts, model.shares, strict=True) if part.overlap >= 0]
+    explained, unknown = ([getattr(part, name) for part in parts] for name in ("explained", "unknown"))
+    return Complexity(
+        n_rules=model.n_rules,
+        n_inputs=model.n_features,
+        conditions_per_rule=np.concatenate([part.conditions_per_rule for part in parts]),
+        sets_per_input=np.sum([part.sets_per_input for part in parts], axis=0),
+        overlap=float(np.average(np.array(crossed)[:, 0], weights=np.array(crossed)[:, 1])) if crossed else np.nan,
+        n_rows=parts[0].n_rows,
+        explained=float(np.dot(model.shares, explained)),
+        unknown=float(np.dot(model.shares, unknown)),
+        n_systems=len(parts),
+    )
+
+
+def _system_complexity(s: PlainSystem, x: Array | None) -> Complexity:
     active = conditions_of(s)
     sets = [_different_sets(s, m, active[:, m]) for m in range(s.n_features)]
     crossings = [grade for m, rules in enumerate(sets) for grade in _crossings(s, m, rules)]

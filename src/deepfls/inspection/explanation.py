@@ -5,7 +5,7 @@ Pushes (:mod:`deepfls.inspection.pushes`) and contributions are both sums that g
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.inspection.arguments import one_row, rows_of
 from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, rule_weights, softmax
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.pushes import input_pushes, pushes_of_rows
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
 
@@ -181,27 +182,30 @@ class Explanation:
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
     """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
-    systems = PlainSystem.all_of(estimator)
+    model = PlainModel.of(estimator)
     row = one_row(estimator, "x", x)
-    start = reference_row(estimator, systems[0]) if reference is None else one_row(estimator, "reference", reference)
-    parts = [_system_explanation(s, row, start) for s in systems]
-    mean = parts[0] if len(parts) == 1 else _mean_explanation(parts)
+    start = reference_row(estimator, model) if reference is None else one_row(estimator, "reference", reference)
+    parts = [_system_explanation(s, row, start) for s in model.systems]
+    mean = parts[0] if len(parts) == 1 else _mean_explanation(parts, model.shares)
     return replace(mean, **_calibrated(estimator, row))
 
 
-def _mean_explanation(parts: Sequence[Explanation]) -> Explanation:
+def _mean_explanation(parts: Sequence[Explanation], shares: Sequence[float]) -> Explanation:
     """The explanation of the mean of several systems; their rules stand one after another."""
 
     def joined(name: str) -> Array:
         return np.concatenate([getattr(part, name) for part in parts])
 
-    def shares(name: str) -> PlainOutput:
-        ends = zip(*(getattr(part, name) for part in parts), strict=True)
-        return PlainOutput(*(np.concatenate(end) / len(parts) for end in ends))
+    def by_share(name: str) -> Iterator[list[Array]]:
+        """What the systems have for each of y_left, y_right and y, times their shares."""
+        for end in zip(*(getattr(part, name) for part in parts), strict=True):
+            yield [share * values for share, values in zip(shares, end, strict=True)]
+
+    def side_by_side(name: str) -> PlainOutput:
+        return PlainOutput(*map(np.concatenate, by_share(name)))
 
     def means(name: str) -> PlainOutput:
-        ends = zip(*(getattr(part, name) for part in parts), strict=True)
-        return PlainOutput(*(np.mean(end, axis=0) for end in ends))
+        return PlainOutput(*(np.sum(values, axis=0) for values in by_share(name)))
 
     return replace(
         parts[0],
@@ -210,8 +214,8 @@ def _mean_explanation(parts: Sequence[Explanation]) -> Explanation:
         consequents=joined("consequents"),
         left_upper=joined("left_upper"),
         right_upper=joined("right_upper"),
-        weights=shares("weights"),
-        contributions=shares("contributions"),
+        weights=side_by_side("weights"),
+        contributions=side_by_side("contributions"),
         output=means("output"),
         base=means("base"),
         pushes=means("pushes"),
@@ -257,13 +261,13 @@ def _calibrated(estimator: FLSEstimator, row: Array) -> dict[str, Any]:
 
 def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
     """The pushes of every input in every row as columns; :meth:`FLSEstimator.explain` names them."""
-    systems = PlainSystem.all_of(estimator)
-    s = systems[0]
+    s = PlainModel.of(estimator)
     x = rows_of(estimator, X)
     start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
-    pushes = np.mean([pushes_of_rows(system, x, start) for system in systems], axis=0)
+    pushes = pushes_of_rows(s, x, start)
     # The rules of several systems stand one after another.
-    weights = np.concatenate([rule_weights(system, x).crisp.mean(axis=2) for system in systems], axis=1)
+    parts = zip(s.shares, s.systems, strict=True)
+    weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
     strongest = weights.argmax(axis=1) + 1
     familiarity = estimator.familiarity(X)
     n_rows, n_features, n_outputs = pushes.shape
@@ -291,7 +295,7 @@ def frame_of(columns: dict[str, Any]) -> Any:
     return pd.DataFrame(columns)
 
 
-def reference_row(estimator: FLSEstimator, plain: PlainSystem) -> Array:
+def reference_row(estimator: FLSEstimator, plain: AnyModel) -> Array:
     """The mean of the training data if the scaling has it, else the middle of its range, else the mean of the centers."""
     if estimator.scaling == "standard":
         mean, spread = estimator.x_scaling_.shift, estimator.x_scaling_.scale

@@ -17,6 +17,7 @@ from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given
 from deepfls.inspection.complexity import complexity
 from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import PlainModel
 from deepfls.inspection.report_page import payload_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
@@ -54,7 +55,8 @@ def card_text(
 ) -> str:
     """The card of a fitted estimator as text."""
     check_rows_given(X, y)
-    s = PlainSystem.of(estimator)
+    model = PlainModel.of(estimator)
+    s, n_systems = model.systems[0], len(model.systems)
     name = markdown_name if markdown else one_line
     rules = rules_of(estimator)
     payload = payload_of(estimator, X, y)
@@ -70,7 +72,8 @@ def card_text(
     ]
     context = {
         "title": name(title or " and ".join(s.output_names[:3])),
-        "about": system_line(s),
+        "about": system_line(model),
+        "systems": "" if n_systems == 1 else f"System 1 of {n_systems}, whose mean is the prediction",
         "facts": payload["settings"],
         "inputs": _inputs(estimator, s, name),
         "more_inputs": max(0, len(estimator.columns_.names) - _INPUTS),

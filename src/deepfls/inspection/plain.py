@@ -31,10 +31,10 @@ from sklearn.utils.validation import check_is_fitted
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
-from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, SMALLEST_ALPHA, TOLERANCE
-from deepfls.functional.karnik_mendel import karnik_mendel
+from deepfls.functional.constants import MIN_LOGIT, SMALLEST_ALPHA
 from deepfls.functional.planes import check_alphas, plane_width
 from deepfls.inspection.plain_sets import chosen_terms, within_range
+from deepfls.inspection.plain_weights import RuleWeights, end_points, normalized, relative_firing, weights_at_ends
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 
@@ -58,20 +58,6 @@ class PlainOutput(NamedTuple):
     y_left: Array
     y_right: Array
     y: Array
-
-
-class RuleWeights(NamedTuple):
-    """Weights of the rules in both ends and in the crisp output, each (rows, rules, outputs), adding up to 1 over rules.
-
-    ``left_upper`` and ``right_upper`` mark the rules whose weight at an end is their upper firing: those beyond the switch
-    point.
-    """
-
-    left: Array
-    right: Array
-    crisp: Array
-    left_upper: Array
-    right_upper: Array
 
 
 @dataclass(frozen=True)
@@ -104,6 +90,16 @@ class PlainSystem:
     bounds: Array | None = None  # (2, features): inputs beyond are clipped; None where none is
     terms: Array | None = None  # (rules, features): the term of every rule where they share them, -1 for none
     words: tuple[tuple[str, ...], ...] = ()  # of the terms of every input
+
+    @property
+    def systems(self) -> tuple[PlainSystem, ...]:
+        """Itself: a model of one system."""
+        return (self,)
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Its share in the output of the model."""
+        return (1.0,)
 
     @property
     def n_rules(self) -> int:
@@ -139,15 +135,16 @@ class PlainSystem:
         """The system of a fitted estimator in the units of the data, or in the scaled units of training.
 
         ``number`` from 0 on is the place of one of several systems; without it there must be one.
+        :class:`~deepfls.inspection.plain_model.PlainModel` holds all of them.
         """
         check_is_fitted(estimator, "system_")
         n_systems = len(estimator.systems_)
         if number is None and n_systems > 1:
             raise ValueError(
-                f"n_systems must be 1 for this: it shows or writes one system, and the model is the mean of {n_systems}; "
-                "rules and explain take several."
+                f"n_systems must be 1 for this, which takes one system, and the model is the mean of {n_systems}: train it "
+                "again with n_systems=1."
             )
-        system = estimator.systems_[number or 0]
+        member = system = estimator.systems_[number or 0]
         alphas = None
         if isinstance(system, GT2FLS):
             alphas, system = system.alphas.cpu().double().numpy(), system.plane_system(SMALLEST_ALPHA)
@@ -166,7 +163,7 @@ class PlainSystem:
 
         slopes = array(system.slopes) / x_scale
         centers = array(system.centers) * x_scale + x_shift
-        centers = within_range(estimator, centers, x_shift, x_scale, scaled=scaled)
+        centers = within_range(estimator, member, centers, x_shift, x_scale, scaled=scaled)
         if isinstance(system, IT2FLS):
             own: dict[str, Any] = {
                 "kind": "it2" if alphas is None else "gt2",
@@ -221,12 +218,12 @@ class PlainSystem:
     def _planes(self, log_lower: Array, log_upper: Array) -> list[tuple[float, Array, Array]]:
         """Share in the crisp output and relative firing, lower and upper, of every plane, the widest first."""
         if self.alphas is None:
-            return [(1.0, *_relative_firing(log_lower, log_upper))]
+            return [(1.0, *relative_firing(log_lower, log_upper))]
         log_firing = log_lower - self.grade_power * self.log_heights.sum(axis=1)
         found = []
         for share, t in self.plane_shares():
             lower, upper = (log_firing + t * (bound - log_firing) for bound in (log_lower, log_upper))
-            found.append((share, *_relative_firing(lower, upper)))
+            found.append((share, *relative_firing(lower, upper)))
         return found
 
     def plane_shares(self) -> list[tuple[float, float]]:
@@ -238,12 +235,6 @@ class PlainSystem:
     def clipped(self, x: Array) -> Array:
         """Rows within the bounds."""
         return x if self.bounds is None else np.clip(x, *self.bounds)
-
-    @classmethod
-    def all_of(cls, estimator: FLSEstimator) -> list[PlainSystem]:
-        """All systems of a fitted estimator in the units of the data; its outputs are the means of theirs."""
-        check_is_fitted(estimator, "system_")
-        return [cls.of(estimator, number=number) for number in range(len(estimator.systems_))]
 
     def firing(self, x: Array) -> tuple[Array, Array]:
         """Lower and upper log-firing, each (rows, rules), for rows x (rows, features); equal for Type-1 systems."""
@@ -288,28 +279,28 @@ class PlainSystem:
 
     def reduced(self, log_lower: Array, log_upper: Array, consequents: Array) -> PlainOutput:
         """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
-        lower, upper = _relative_firing(log_lower, log_upper)
+        lower, upper = relative_firing(log_lower, log_upper)
         if self.type_reduction == "km":
             planes = self._planes(log_lower, log_upper)
-            ends = [_end_points(low, up, consequents) for _, low, up in planes]
+            ends = [end_points(low, up, consequents) for _, low, up in planes]
             y = sum(0.5 * share * (left + right) for (share, _, _), (left, right) in zip(planes, ends, strict=True))
             return PlainOutput(*ends[0], np.asarray(y))
         weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
         y = np.einsum("npk,npk->nk", weights, consequents)
         if self.kind == "t1":
             return PlainOutput(y, y, y)
-        y_left, y_right = _end_points(lower, upper, consequents)
+        y_left, y_right = end_points(lower, upper, consequents)
         return PlainOutput(y_left, y_right, np.clip(y, y_left, y_right))
 
     def weights(self, log_lower: Array, log_upper: Array, consequents: Array) -> RuleWeights:
         """Weights of the rules from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
-        lower, upper = _relative_firing(log_lower, log_upper)
+        lower, upper = relative_firing(log_lower, log_upper)
         if self.kind == "t1":
             weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
             everywhere = np.ones(consequents.shape, dtype=bool)
             return RuleWeights(weights, weights, weights, everywhere, everywhere)
         planes = self._planes(log_lower, log_upper)
-        at_ends = [_weights_at_ends(low, up, consequents) for _, low, up in planes]
+        at_ends = [weights_at_ends(low, up, consequents) for _, low, up in planes]
         if self.type_reduction == "km":
             middles = (share * weights.crisp for (share, _, _), weights in zip(planes, at_ends, strict=True))
             crisp = np.asarray(sum(middles))
@@ -320,13 +311,13 @@ class PlainSystem:
     def _closed_form_weights(self, log_lower: Array, lower: Array, upper: Array) -> Array:
         """Weights that do not depend on the consequents, (rows, rules, 1 or outputs): all but those of "km"."""
         if self.kind == "t1":
-            return _normalized(upper)[:, :, np.newaxis]
+            return normalized(upper)[:, :, np.newaxis]
         if self.type_reduction == "nt":
-            return _normalized(lower + upper)[:, :, np.newaxis]
+            return normalized(lower + upper)[:, :, np.newaxis]
         # Relative to its own peak: all lower firing may vanish beside the upper firing.
-        own, _ = _relative_firing(log_lower, log_lower)
+        own, _ = relative_firing(log_lower, log_lower)
         mix = 0.5 if self.mix is None else self.mix
-        return mix * _normalized(own)[:, :, np.newaxis] + (1.0 - mix) * _normalized(upper)[:, :, np.newaxis]
+        return mix * normalized(own)[:, :, np.newaxis] + (1.0 - mix) * normalized(upper)[:, :, np.newaxis]
 
     def input_span(self, feature: int) -> tuple[float, float]:
         """Range of an input for axes: that of the training data, else that of the sets; never empty."""
@@ -358,8 +349,10 @@ def _square_sums_of_known(values: Array) -> Array:
 def _shares_of_system(estimator: FLSEstimator, number: int) -> Array | None:
     """Shares of the rules of one of the systems of an estimator in its firing, (rules,)."""
     shares = getattr(estimator, "rule_shares_", None)
-    n_systems, n_rules = len(estimator.systems_), estimator.system_.n_rules
-    return None if shares is None else shares[number * n_rules : (number + 1) * n_rules] * n_systems
+    if shares is None:
+        return None
+    ends = np.cumsum([0, *(system.n_rules for system in estimator.systems_)])
+    return np.asarray(shares[ends[number] : ends[number + 1]] / estimator._model.shares[number])
 
 
 def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
@@ -367,15 +360,10 @@ def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
     return plain.weights(*plain.rule_values(x))
 
 
-def outputs_of(plain: PlainSystem, x: Array) -> Array:
-    """Crisp outputs (rows, outputs), a chunk of rows at a time."""
-    return np.concatenate([plain.output(x[start : start + _CHUNK]).y for start in range(0, len(x), _CHUNK)])
-
-
 def firing_shares(log_lower: Array, log_upper: Array) -> Array:
     """Share of every rule in the firing of a row, (rows, rules): f̲ + f̄ over its sum."""
     peak = log_upper.max(axis=1, keepdims=True)
-    return np.asarray(_normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
+    return np.asarray(normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
 
 
 def shares_of(plain: PlainSystem, x: Array) -> Array:
@@ -390,30 +378,3 @@ def softmax(logits: Array) -> Array:
     """Probabilities of classes along the last axis."""
     odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
-
-
-def _normalized(firing: Array) -> Array:
-    return firing / firing.sum(axis=1, keepdims=True)
-
-
-def _relative_firing(log_lower: Array, log_upper: Array) -> tuple[Array, Array]:
-    """Lower and upper firing relative to the largest upper firing of each row, held above the common floor."""
-    peak = log_upper.max(axis=1, keepdims=True)
-    return np.exp(np.maximum(log_lower - peak, LOG_FLOOR)), np.exp(np.maximum(log_upper - peak, LOG_FLOOR))
-
-
-def _weights_at_ends(lower: Array, upper: Array, consequents: Array) -> RuleWeights:
-    """Weights of the rules in both ends and in their middle, from relative firing, each (rows, rules)."""
-    y_left, y_right = (end[:, np.newaxis] for end in _end_points(lower, upper, consequents))
-    # A rule whose consequent equals an end up to rounding may carry all the weight: it counts as beyond the end.
-    slack = TOLERANCE * np.finfo(np.float64).eps * np.abs(consequents).sum(axis=1, keepdims=True)
-    left_upper, right_upper = consequents <= y_left + slack, consequents >= y_right - slack
-    low, up = lower[:, :, np.newaxis], upper[:, :, np.newaxis]
-    left, right = (_normalized(np.where(beyond, up, low)) for beyond in (left_upper, right_upper))
-    return RuleWeights(left, right, 0.5 * (left + right), left_upper, right_upper)
-
-
-def _end_points(lower: Array, upper: Array, consequents: Array) -> tuple[Array, Array]:
-    low, up, values = (torch.from_numpy(np.ascontiguousarray(part)) for part in (lower, upper, consequents))
-    y_left, y_right = karnik_mendel(low, up, values)
-    return y_left.numpy(), y_right.numpy()

@@ -13,12 +13,14 @@ from deepfls.nn.systems import IT2FLS, T1FLS
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def within_range(estimator: FLSEstimator, centers: Array, shift: Array, scale: Array, *, scaled: bool) -> Array:
+def within_range(
+    estimator: FLSEstimator, system: T1FLS | IT2FLS, centers: Array, shift: Array, scale: Array, *, scaled: bool
+) -> Array:
     """Centers (rules, features) within the range of a system that has one.
 
     The change of units may round a center at an end of its range past it.
     """
-    bounds = estimator.system_.antecedents.bounds
+    bounds = system.antecedents.bounds
     if bounds is None:
         return centers
     ends = bounds[:2].detach().cpu().double().numpy()

@@ -14,7 +14,8 @@ from deepfls.estimators.regressor import FLSRegressor
 from deepfls.inspection.arguments import index_of, rows_of
 from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
 from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain import Array
+from deepfls.inspection.plain_model import PlainModel
 from deepfls.inspection.pushes import pushes_of_rows
 from deepfls.metrics import picp
 
@@ -112,7 +113,7 @@ class BandDisplay(Display):
         cls, estimator: FLSEstimator, X: Any, y: Any = None, *, output: int = 0, ax: Axes | None = None
     ) -> BandDisplay:
         """The type-reduced set of one output around the crisp output. It is no prediction interval."""
-        s = PlainSystem.of(estimator)
+        s = PlainModel.of(estimator)
         reduced = s.output(rows_of(estimator, X))
         truth = None if y is None else np.asarray(y, dtype=np.float64).reshape(len(reduced.y), -1)[:, output]
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
@@ -255,7 +256,7 @@ class PushesDisplay(Display):
         cls, estimator: FLSEstimator, X: Any, *, output: int | str = 0, top: int = 10, ax: Axes | None = None
     ) -> PushesDisplay:
         """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
-        s = PlainSystem.of(estimator)
+        s = PlainModel.of(estimator)
         x = rows_of(estimator, X)
         x = x[:: max(1, -(-len(x) // _BAND_ROWS))]
         k = index_of(output, s.output_names, "output")

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepfls.inspection.plain import Array, PlainOutput, PlainSystem
+from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, RuleValues
+from deepfls.inspection.plain_model import AnyModel
 
 # Up to so many inputs all 2^inputs subsets are evaluated.
 EXACT_INPUTS = 10
@@ -56,11 +57,14 @@ def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: i
     return Pushes(PlainOutput(*(end[0] for end in base)), PlainOutput(*pushes), exact)
 
 
-def pushes_of_rows(plain: PlainSystem, x: Array, reference: Array) -> Array:
-    """Pushes on the crisp outputs of rows x (rows, features), (rows, features, outputs)."""
+def pushes_of_rows(model: AnyModel, x: Array, reference: Array) -> Array:
+    """Pushes on the crisp outputs of rows x (rows, features), (rows, features, outputs): means over the systems."""
     n_evaluated = int(np.clip(_TABLE_ROWS // max(len(x), 1), _LEAST_ROWS, _ROWS))
-    found = [input_pushes(plain, row, reference, n_evaluated=n_evaluated).pushes.y for row in x]
-    return np.stack(found) if found else np.zeros((0, plain.n_features, plain.n_outputs))
+    total = np.zeros((len(x), model.n_features, model.n_outputs))
+    for share, plain in zip(model.shares, model.systems, strict=True):
+        for place, row in enumerate(x):
+            total[place] += share * input_pushes(plain, row, reference, n_evaluated=n_evaluated).pushes.y
+    return total
 
 
 def _by_subsets(plain: PlainSystem, x: Array, reference: Array, moved: Array) -> list[Array]:
@@ -88,7 +92,7 @@ def _by_orders(
     random = np.random.default_rng(random_state)
     n_pairs = max(1, n_evaluated // (2 * len(moved)))
     first, last = (_joined_values(plain, row) for row in (reference, x))
-    steps = _input_terms(plain, x, moved) - _input_terms(plain, reference, moved)
+    steps = _joined_terms(plain, x, moved) - _joined_terms(plain, reference, moved)
     totals = [np.zeros((len(moved), plain.n_outputs)) for _ in PlainOutput._fields]
     for _ in range(n_pairs):
         order = random.permutation(len(moved))
@@ -106,20 +110,27 @@ def _joined_values(plain: PlainSystem, row: Array) -> Array:
     return np.concatenate([values.reshape(1, -1) for values in plain.rule_values(row[np.newaxis])], axis=1)
 
 
-def _input_terms(plain: PlainSystem, row: Array, inputs: Array) -> Array:
-    """The terms of the given inputs in :func:`_joined_values`, (inputs, rules * (2 + outputs))."""
-    s, values = plain, plain.clipped(row[np.newaxis])[0, inputs]
-    # An input that is not known has grade 1, and the consequent of a rule takes the center of its set.
-    unknown = np.isnan(values)
-    values = np.where(unknown, s.centers[:, inputs], values)  # (rules, inputs)
+def input_terms(s: PlainSystem, values: Array, feature: int) -> RuleValues:
+    """The terms of one input in the log-firing and consequents of the rules, for its values (rows,).
+
+    An input that is not known has grade 1, and the consequent of a rule takes the center of its set.
+    """
+    values = values if s.bounds is None else np.clip(values, *s.bounds[:, feature])
+    centers, unknown = s.centers[:, feature], np.isnan(values)
+    filled = np.where(unknown[:, np.newaxis], centers, values[:, np.newaxis])  # (rows, rules)
     lower, upper = (
-        -0.5 * s.grade_power * np.square((values - s.centers[:, inputs]) / sigmas[:, inputs]).T
+        -0.5 * s.grade_power * np.square((filled - centers) / sigmas[:, feature])
         for sigmas in (s.lower_sigmas, s.upper_sigmas)
     )
     if s.kind != "gt2":
-        lower[unknown] -= s.grade_power * s.log_heights[:, inputs].T[unknown]
-    consequents = (s.slopes[:, :, inputs] * values[:, np.newaxis]).transpose(2, 0, 1).reshape(len(inputs), -1)
-    return np.concatenate([lower, upper, consequents], axis=1)
+        lower[unknown] -= s.grade_power * s.log_heights[:, feature]
+    return RuleValues(lower, upper, filled[:, :, np.newaxis] * s.slopes[:, :, feature])
+
+
+def _joined_terms(plain: PlainSystem, row: Array, inputs: Array) -> Array:
+    """The terms of the given inputs in :func:`_joined_values`, (inputs, rules * (2 + outputs))."""
+    found = [input_terms(plain, row[m : m + 1], m) for m in inputs.tolist()]
+    return np.stack([np.concatenate([values.ravel() for values in terms]) for terms in found])
 
 
 def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:

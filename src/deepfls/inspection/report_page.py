@@ -25,7 +25,8 @@ from deepfls.estimators.vocabulary import LABELS
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import Array, PlainSystem, outputs_of, softmax
+from deepfls.inspection.plain import Array, PlainSystem, softmax
+from deepfls.inspection.plain_model import AnyModel, PlainModel, outputs_of
 from deepfls.inspection.system_plots import most_important
 from deepfls.inspection.words import KIND_NAMES, finite_or_none, plural, rendered, system_line, vocabulary
 
@@ -66,7 +67,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
         content = content.replace(character, f"\\u{ord(character):04x}")
     script = '"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
     style = _read("page.css")
-    s = PlainSystem.of(estimator)
+    s = PlainModel.of(estimator)
     return rendered(
         "page.html",
         title=" and ".join(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
@@ -92,7 +93,7 @@ def _hash(text: str) -> str:
 
 def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[str, Any]:
     """The content of the page as plain values: system, constants, ranges, settings, training, and the data if given."""
-    s = PlainSystem.of(estimator)
+    s = PlainModel.of(estimator)
     x = None if X is None else rows_of(estimator, X)
     spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
@@ -100,9 +101,14 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
     importances = getattr(estimator, "feature_importances_", None)
     calibration = getattr(estimator, "calibration_", None)
+    usual = getattr(estimator, "familiar_firing_", None)
+    most = max(system.n_rules for system in s.systems)
     return {
-        **_system_values(s),
-        "constants": {"log_floor": LOG_FLOOR, "tolerance": TOLERANCE, "max_sweeps": max_sweeps(s.n_rules)},
+        "systems": [{**_system_values(system), **_rule_values(system)} for system in s.systems],
+        "system_shares": list(s.shares),
+        "bounds": None if s.bounds is None else np.clip(s.bounds, -_NO_WIDTH, _NO_WIDTH).tolist(),
+        "familiar": None if usual is None else usual.tolist(),
+        "constants": {"log_floor": LOG_FLOOR, "tolerance": TOLERANCE, "max_sweeps": max_sweeps(most)},
         "labels": list(LABELS),
         "classifies": s.classes is not None,
         "inputs": {
@@ -114,13 +120,8 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
             "ranked": None if importances is None else most_important(estimator, s.n_features),
         },
         "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
-        "active": np.isfinite(s.upper_sigmas).tolist(),
-        "terms": None if s.terms is None else s.terms.tolist(),
-        "words": [list(words) for words in s.words],
-        "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
         "coverage": None if calibration is None or calibration.method == "none" else calibration.coverage,
         "interval": _interval(estimator),
-        "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
         "settings": _settings(estimator, s),
         "history": _history(estimator),
         "data": None if x is None else _data(estimator, s, x, y),
@@ -149,6 +150,17 @@ def _system_values(s: PlainSystem) -> dict[str, Any]:
     }
 
 
+def _rule_values(s: PlainSystem) -> dict[str, Any]:
+    """What the page shows of the rules of a system beside their parameters."""
+    return {
+        "active": np.isfinite(s.upper_sigmas).tolist(),
+        "terms": None if s.terms is None else s.terms.tolist(),
+        "words": [list(words) for words in s.words],
+        "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
+        "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
+    }
+
+
 def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
     """What the page needs to compute calibrated intervals at any point; None where it has none, or only those of its rows.
 
@@ -158,7 +170,7 @@ def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
     if calibration is None or calibration.method != "cqr" or calibration.group_columns:
         return None
     part = getattr(estimator, "interval_model_", None)
-    s = PlainSystem.of(estimator if part is None else part)
+    s = PlainModel.of(estimator if part is None else part)
     radius = calibration.quantile(calibration.coverage, np.zeros((1, s.n_features)))[0]
     gain, reach = np.ones(s.n_outputs), radius
     if calibration.normalized:
@@ -167,7 +179,7 @@ def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
     return {
         "gain": np.broadcast_to(gain, (s.n_outputs,)).tolist(),
         "reach": np.broadcast_to(reach, (s.n_outputs,)).tolist(),
-        "system": None if part is None else _system_values(s),
+        "systems": None if part is None else list(map(_system_values, s.systems)),
     }
 
 
@@ -177,7 +189,7 @@ def _rounded(value: float, low: float, high: float) -> float:
     return round(value, decimals)
 
 
-def _output_spans(estimator: FLSEstimator, s: PlainSystem) -> tuple[Array, Array]:
+def _output_spans(estimator: FLSEstimator, s: AnyModel) -> tuple[Array, Array]:
     """Scales of the gauges: the outputs at the centers of the rules and, for numbers, the range of the targets."""
     centers = s.centers if s.input_range is None else np.clip(s.centers, *s.input_range)
     reached = s.output(centers)
@@ -191,11 +203,12 @@ def _output_spans(estimator: FLSEstimator, s: PlainSystem) -> tuple[Array, Array
     return low - margin, high + margin
 
 
-def _settings(estimator: FLSEstimator, s: PlainSystem) -> list[list[str]]:
+def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
+    s = model.systems[0]
     tnorm = "product of the grades" if s.tnorm == "product" else "geometric mean of the grades (htsk)"
     facts = [
         ["sets", KIND_NAMES[s.kind]],
-        ["rules", f"{s.n_rules:,}"],
+        ["rules", f"{model.n_rules:,}" + (f" in {len(model.systems)} systems" if len(model.systems) > 1 else "")],
         ["inputs", f"{s.n_features:,}"],
         ["firing", tnorm],
         ["consequents", "linear" if s.order == 1 else "constant"],
@@ -227,7 +240,7 @@ def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:
     return [{name: finite_or_none(row[name]) for name in names if name in row} for row in thinned]
 
 
-def _data(estimator: FLSEstimator, s: PlainSystem, x: Array, y: Any) -> dict[str, Any]:
+def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, Any]:
     """Summary and sample of the rows; error measures if the true values are given."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
     # Rows with unknown inputs are measured, but not among those that the page can show.
@@ -268,7 +281,7 @@ def _calibrated_rows(estimator: FLSEstimator, x: Array) -> dict[str, Any]:
     return {"intervals": np.stack(predicted_interval(*arguments), axis=1).tolist(), "sets": None}
 
 
-def _measures(estimator: FLSEstimator, s: PlainSystem, x: Array, truth: Array) -> list[dict[str, Any]]:
+def _measures(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) -> list[dict[str, Any]]:
     from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 
     outputs = outputs_of(s, x)

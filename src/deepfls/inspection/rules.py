@@ -13,7 +13,8 @@ import numpy as np
 from deepfls._checks.values import check_count, check_number, check_option
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
-from deepfls.inspection.plain import Array, PlainSystem, outputs_of, shares_of
+from deepfls.inspection.plain import Array, PlainSystem, shares_of
+from deepfls.inspection.plain_model import PlainModel, outputs_of
 from deepfls.inspection.words import (
     clauses,
     consequent_texts,
@@ -186,7 +187,7 @@ class Rules:
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
-    first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainSystem.all_of(estimator))
+    first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainModel.of(estimator).systems)
     return replace(first, others=tuple(others))
 
 

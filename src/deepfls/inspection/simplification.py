@@ -11,7 +11,8 @@ from deepfls._checks.values import check_number
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of, true_values
 from deepfls.inspection.complexity import Complexity, complexity_of
-from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, outputs_of, softmax
+from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, softmax
+from deepfls.inspection.plain_model import PlainModel, outputs_of
 from deepfls.inspection.rebuilding import estimator_with
 from deepfls.inspection.usage import rule_overlaps
 from deepfls.inspection.words import TextTable
@@ -111,6 +112,12 @@ class Simplification(NamedTuple):
 def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
     """A simpler estimator; :meth:`FLSEstimator.simplify` has the parameters."""
     check_number("tolerance", tolerance, minimum=0.0)
+    n_systems = len(PlainModel.of(estimator).systems)
+    if n_systems > 1:
+        raise ValueError(
+            f"n_systems must be 1 for simplify, got {n_systems}: the rules of one system correct those of the others, so "
+            "none can be judged alone; train with n_systems=1, and with n_terms and max_conditions for few words."
+        )
     # In the scaled units of training, where the units of the data cost no digits.
     s = PlainSystem.of(estimator, scaled=True)
     x = rows_of(estimator, X)

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks.values import check_count
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import index_of, one_row, rows_of
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import Array, PlainSystem, firing_shares
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.words import used_terms
 
 if TYPE_CHECKING:
@@ -46,6 +49,8 @@ class MembershipsDisplay:
         Inputs of the system, of which ``names`` may be a part.
     words : list of list of str, optional
         Where rules share terms: the words of the terms of each input. Grades are then (points, terms).
+    title : str, optional
+        Which of several systems is shown.
     """
 
     names: Sequence[str]
@@ -57,6 +62,7 @@ class MembershipsDisplay:
     inner: Sequence[Sequence[tuple[Array, Array]]] | None = None
     n_inputs: int | None = None
     words: Sequence[Sequence[str]] | None = None
+    title: str = ""
     axes_: Any = field(default=None, repr=False)
     figure_: Any = field(default=None, repr=False)
 
@@ -68,17 +74,22 @@ class MembershipsDisplay:
         features: Sequence[int | str] | None = None,
         before: bool = False,
         n_points: int = 200,
+        system: int = 0,
     ) -> MembershipsDisplay:
         """Sets of the given inputs over the range of the data; with ``before`` also those at the start of training.
 
-        Without ``features`` all inputs up to nine, or the nine most important ones, the most important first.
+        Without ``features`` all inputs up to nine, or the nine most important ones, the most important first. ``system`` is
+        the place, from 0, of one of several systems.
         """
-        s = PlainSystem.of(estimator)
+        s, title = _system_at(estimator, system)
         if features is None:
             chosen = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, _PANELS)
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
         start: Any = getattr(estimator, "initial_sets_", None)
+        if start is not None:
+            first = sum(other.n_rules for other in estimator.systems_[:system])
+            start = start[:, first : first + s.n_rules]
         if before and start is None:
             raise ValueError("before must be False for a model that has no record of the sets that training began with.")
         planes = [] if s.alphas is None else [s.plane(float(alpha)) for alpha in s.alphas[1:]]
@@ -103,7 +114,7 @@ class MembershipsDisplay:
         names = [s.feature_names[m] for m in chosen]
         started = at_start if before else None
         words = None if s.terms is None else labels
-        return cls(names, grids, lower, upper, started, leading, inner if planes else None, s.n_features, words)
+        return cls(names, grids, lower, upper, started, leading, inner if planes else None, s.n_features, words, title)
 
     def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
@@ -142,7 +153,7 @@ class MembershipsDisplay:
 
             handles.append(Line2D([], [], color=COLORS[-1], linewidth=1.0, linestyle=":"))
             labels.append("before training")
-        left_out = []
+        left_out = [self.title] if self.title else []
         if self.n_inputs is not None and n_shown < self.n_inputs:
             left_out.append(f"{n_shown} of {self.n_inputs:,} inputs shown")
         if others:
@@ -178,8 +189,11 @@ class MembershipsDisplay:
             ax.spines[["top", "right"]].set_visible(False)
         for ax in axes[len(self.names) :]:
             ax.set_visible(False)
+        notes = [self.title] if self.title else []
         if self.n_inputs is not None and len(self.names) < self.n_inputs:
-            axes[0].figure.supxlabel(f"{len(self.names)} of {self.n_inputs:,} inputs shown", fontsize="small")
+            notes.append(f"{len(self.names)} of {self.n_inputs:,} inputs shown")
+        if notes:
+            axes[0].figure.supxlabel("; ".join(notes), fontsize="small")
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
 
@@ -202,6 +216,14 @@ def most_important(estimator: FLSEstimator, count: int) -> list[int]:
     spans = estimator.columns_.spans
     of_inputs = np.concatenate([np.full(end - first, importances[c]) for c, (first, end) in enumerate(spans)])
     return np.argsort(-of_inputs, kind="stable")[:count].tolist()
+
+
+def _system_at(estimator: FLSEstimator, number: int) -> tuple[PlainSystem, str]:
+    """One of the systems of an estimator, and which of several it is, for titles."""
+    check_is_fitted(estimator, "system_")
+    count = len(estimator.systems_)
+    check_count("system", number, 0, count - 1)
+    return PlainSystem.of(estimator, number=number), f"system {number + 1} of {count}" if count > 1 else ""
 
 
 def _drawn_span(s: PlainSystem, feature: int, centers: Array) -> tuple[float, float]:
@@ -233,17 +255,28 @@ class FiringMapDisplay(Display):
     edges : ndarray, shape (bins + 1,)
     shares : ndarray, shape (rules, bins)
         NaN in bins without rows.
+    title : str, optional
+        Which of several systems is shown.
     """
 
     name: str
     edges: Array
     shares: Array
+    title: str = ""
 
     @classmethod
     def from_estimator(
-        cls, estimator: FLSEstimator, X: Any, *, feature: int | str = 0, n_bins: int = 40, ax: Axes | None = None
+        cls,
+        estimator: FLSEstimator,
+        X: Any,
+        *,
+        feature: int | str = 0,
+        n_bins: int = 40,
+        system: int = 0,
+        ax: Axes | None = None,
     ) -> FiringMapDisplay:
-        s = PlainSystem.of(estimator)
+        """Firing on rows X along an input; ``system`` is the place, from 0, of one of several systems."""
+        s, title = _system_at(estimator, system)
         x = rows_of(estimator, X)
         m = index_of(feature, s.feature_names, "feature")
         low, high = float(x[:, m].min()), float(x[:, m].max())
@@ -252,7 +285,8 @@ class FiringMapDisplay(Display):
         counts = np.bincount(bins, minlength=n_bins)
         row_shares = firing_shares(*s.firing(x))
         sums = np.stack([np.bincount(bins, weights=column, minlength=n_bins) for column in row_shares.T])
-        return cls(s.feature_names[m], edges, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)).plot(ax)
+        shares = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        return cls(s.feature_names[m], edges, shares, title).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> FiringMapDisplay:
         n_rules = len(self.shares)
@@ -260,13 +294,13 @@ class FiringMapDisplay(Display):
         image = ax.pcolormesh(self.edges, np.arange(n_rules + 1) + 0.5, self.shares, cmap="Blues", vmin=0.0)
         step = max(1, math.ceil(n_rules / 20))
         ax.set_yticks(range(1, n_rules + 1, step))
-        ax.set(xlabel=label(self.name), ylabel="rule")
+        ax.set(xlabel=label(self.name), ylabel="rule", title=self.title)
         ax.invert_yaxis()
         ax.figure.colorbar(image, ax=ax, label="share of the firing")
         return self._finish(ax)
 
 
-def _held_row(estimator: FLSEstimator, s: PlainSystem, at: Any) -> Array:
+def _held_row(estimator: FLSEstimator, s: AnyModel, at: Any) -> Array:
     """The row around which inputs vary: the one given, else the middle of the ranges."""
     if at is not None:
         return one_row(estimator, "at", at)
@@ -303,7 +337,7 @@ class ResponseCurveDisplay(Display):
         ax: Axes | None = None,
     ) -> ResponseCurveDisplay:
         """The response over the range of the training data, the other inputs as in ``at``, a row, or in mid-range."""
-        s = PlainSystem.of(estimator)
+        s = PlainModel.of(estimator)
         m, k = index_of(feature, s.feature_names, "feature"), index_of(output, s.output_names, "output")
         rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points, axis=0)
         rows[:, m] = np.linspace(*s.input_span(m), n_points)
@@ -354,7 +388,7 @@ class ResponseSurfaceDisplay(Display):
         ax: Axes | None = None,
     ) -> ResponseSurfaceDisplay:
         """The response over the ranges of the training data, the other inputs as in ``at``, a row, or in mid-range."""
-        s = PlainSystem.of(estimator)
+        s = PlainModel.of(estimator)
         first, second = (index_of(feature, s.feature_names, "features") for feature in features)
         k = index_of(output, s.output_names, "output")
         x, y = (np.linspace(*s.input_span(m), n_points) for m in (first, second))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +13,9 @@ from sklearn.utils import check_random_state
 from deepfls import metrics
 from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of, true_values
-from deepfls.inspection.plain import Array, PlainSystem, firing_shares, rule_weights, shares_of, softmax
+from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
+from deepfls.inspection.plain_model import PlainModel, weighted_mean
+from deepfls.inspection.pushes import input_terms
 from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text, shortened
 
 # A rule whose weight stays below this on all rows is dead.
@@ -40,7 +43,7 @@ class RulePair(NamedTuple):
 
 @dataclass(frozen=True)
 class DataExplanation:
-    """What rules and inputs do on a table.
+    """What rules and inputs do on a table. The rules of several systems stand one after another.
 
     Attributes
     ----------
@@ -49,9 +52,9 @@ class DataExplanation:
     shares : ndarray, shape (rules,)
         Share of the firing; they add up to 1.
     leads : ndarray, shape (rules,)
-        Share of the rows on which the rule has the largest weight.
+        Share of the rows on which the rule has the largest weight; with several systems in its system, times its share.
     largest_weight : ndarray, shape (rules,)
-        Largest weight in any row and output.
+        Largest weight in any row and output, within its system.
     dead : tuple of int
         Rules, from 0, whose weight stays below 0.01 on all rows.
     duplicates : tuple of RulePair
@@ -114,12 +117,10 @@ class DataExplanation:
 
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
     """What rules and inputs do on rows X; :meth:`FLSEstimator.explain_data` has the parameters."""
-    s = PlainSystem.of(estimator)
+    s = PlainModel.of(estimator)
     x = rows_of(estimator, X)
     truth = None if y is None else true_values(s, x, y)
-    weights = [rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
-    largest = np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
-    leading = np.concatenate([part.mean(axis=2).argmax(axis=1) for part in weights])
+    shares, leads, largest = (np.concatenate(column) for column in zip(*_rule_usage(s, x), strict=True))
     n_sample = min(_ROWS, max(_FEWEST, _NUMBERS // s.n_features))
     sample = check_random_state(random_state).permutation(len(x))[:n_sample]
     order = check_random_state(random_state).permutation(len(sample))
@@ -127,15 +128,33 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
     return DataExplanation(
         feature_names=s.feature_names,
         n_rows=len(x),
-        shares=shares_of(s, x),
-        leads=np.bincount(leading, minlength=s.n_rules) / len(x),
+        shares=shares,
+        leads=leads,
         largest_weight=largest,
         dead=tuple(np.flatnonzero(largest < _DEAD).tolist()),
-        duplicates=_near_duplicates(s, x[sample]),
+        duplicates=_all_near_duplicates(s, x[sample]),
         measure=measure,
         permutation=permutation,
         gradient=_gradient_ranks(estimator, x[sample]),
     )
+
+
+def _rule_usage(model: PlainModel, x: Array) -> Iterator[tuple[Array, Array, Array]]:
+    """Of every system: shares of the firing, shares of the rows led, and largest weights of its rules, each (rules,)."""
+    for share, s in zip(model.shares, model.systems, strict=True):
+        weights = [rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
+        leading = np.concatenate([part.mean(axis=2).argmax(axis=1) for part in weights])
+        leads = np.bincount(leading, minlength=s.n_rules) / len(x)
+        yield share * shares_of(s, x), share * leads, np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
+
+
+def _all_near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
+    """The pairs of every system, with the places of the rules among those of all systems; the largest overlap first."""
+    found, first = [], 0
+    for s in model.systems:
+        found += [pair._replace(first=first + pair.first, second=first + pair.second) for pair in _near_duplicates(s, x)]
+        first += s.n_rules
+    return tuple(sorted(found, key=lambda pair: -pair.overlap))
 
 
 def rule_overlaps(shares: Array) -> Array:
@@ -153,7 +172,7 @@ def rule_overlaps(shares: Array) -> Array:
 
 
 def _near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
-    """Pairs of rules that fire together and have nearly equal consequents, the largest overlap first."""
+    """Pairs of rules of a system that fire together and have nearly equal consequents."""
     log_lower, log_upper, consequents = s.rule_values(x)
     shares = firing_shares(log_lower, log_upper)
     spread = consequents.reshape(-1, s.n_outputs).std(axis=0)
@@ -165,15 +184,15 @@ def _near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
         difference = float(np.sqrt(np.average(gap, weights=np.minimum(shares[:, p], shares[:, q]))))
         if difference < _SAME:
             found.append(RulePair(p, q, float(overlaps[p, q]), difference))
-    return tuple(sorted(found, key=lambda pair: -pair.overlap))
+    return tuple(found)
 
 
-def _permutation_ranks(s: PlainSystem, x: Array, y: Array | None, order: Array) -> tuple[str, Array]:
+def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -> tuple[str, Array]:
     """The measure, and its growth when each column is shuffled by ``order``."""
     from sklearn.metrics import root_mean_squared_error  # here: slow to import
 
-    log_lower, log_upper, consequents = s.rule_values(x)
-    before = s.reduced(log_lower, log_upper, consequents).y
+    values = [system.rule_values(x) for system in s.systems]
+    before = _mean_output(s, values)
     spread = np.ones(s.n_outputs)
     if s.n_outputs > 1 and s.classes is None:
         spread = np.where(before.std(axis=0) > 0, before.std(axis=0), 1.0)
@@ -189,29 +208,37 @@ def _permutation_ranks(s: PlainSystem, x: Array, y: Array | None, order: Array) 
     growth = np.empty(s.n_features)
     for m in range(s.n_features):
         # Only one term of every sum changes: a full pass per input would cost the square of the number of inputs.
-        old, new, centers = x[:, m : m + 1], x[order, m : m + 1], s.centers[:, m]
-        lower, upper = (
-            log - 0.5 * s.grade_power * (np.square((new - centers) / sigmas) - np.square((old - centers) / sigmas))
-            for log, sigmas in ((log_lower, s.lower_sigmas[:, m]), (log_upper, s.upper_sigmas[:, m]))
-        )
-        shifted = consequents + (new - old)[:, :, np.newaxis] * s.slopes[:, :, m]
-        growth[m] = error(s.reduced(np.minimum(lower, upper), upper, shifted).y) - start
+        moved = []
+        for system, old in zip(s.systems, values, strict=True):
+            terms = (input_terms(system, x[rows, m], m) for rows in (order, slice(None)))
+            steps = [new - now for new, now in zip(*terms, strict=True)]
+            lower, upper, consequents = (value + step for value, step in zip(old, steps, strict=True))
+            moved.append(RuleValues(np.minimum(lower, upper), upper, consequents))
+        growth[m] = error(_mean_output(s, moved)) - start
     return "change" if y is None else "log_loss" if s.classes is not None else "rmse", growth
+
+
+def _mean_output(model: PlainModel, values: Sequence[RuleValues]) -> Array:
+    """Crisp outputs (rows, outputs) of a model from the rule values of its systems."""
+    outputs = [s.reduced(*value) for s, value in zip(model.systems, values, strict=True)]
+    return weighted_mean(model.shares, outputs).y
 
 
 def _gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:
     """Root mean square derivative by every input times the spread of the input, the mean over outputs."""
-    system = estimator.system_
+    model = estimator._model if not np.isnan(x).any() else estimator._model.taking_nan()
+    system = model.system
     z = torch.from_numpy(estimator.x_scaling_.apply(x)).to(system.centers.device).requires_grad_(True)
-    outputs = system(z)
+    outputs = sum(share * member(z) for share, member in zip(model.shares.tolist(), model.systems, strict=True))
+    assert isinstance(outputs, torch.Tensor)
     classifier = hasattr(estimator, "classes_")
     scale = np.ones(system.n_outputs) if classifier or system.n_outputs > 1 else estimator.y_scaling_.scale
     ranks = np.zeros(x.shape[1])
     for k in range(system.n_outputs):
         (slope,) = torch.autograd.grad(outputs[:, k].sum(), z, retain_graph=True)
-        ranks += scale[k] * slope.square().mean(dim=0).sqrt().cpu().numpy()
+        ranks += scale[k] * slope.nan_to_num().square().mean(dim=0).sqrt().cpu().numpy()
     # In scaled units: the derivative by z times the spread of z equals the derivative by x times the spread of x.
-    return ranks * z.detach().cpu().numpy().std(axis=0) / system.n_outputs
+    return ranks * np.nan_to_num(np.nanstd(z.detach().cpu().numpy(), axis=0)) / system.n_outputs
 
 
 def _tables(u: DataExplanation, top: int) -> list[tuple[str, TextTable]]:

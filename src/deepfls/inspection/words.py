@@ -14,6 +14,7 @@ import numpy as np
 
 from deepfls.estimators.vocabulary import LABELS
 from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import AnyModel
 
 # Sets of a rule that a table or a notebook shows; the text and the JSON have all of them.
 _SETS_SHOWN = 8
@@ -300,10 +301,13 @@ def _output_name(s: PlainSystem, output: int, name: Callable[[object], str]) -> 
     return f"{'' if s.classes is None else 'score of '}{name(s.output_names[output])}"
 
 
-def system_line(s: PlainSystem) -> str:
-    """One sentence on the system."""
+def system_line(s: AnyModel) -> str:
+    """One sentence on a system or a model."""
     kind = KIND_NAMES[s.kind]
     outputs = plural(s.n_outputs, "output") if s.classes is None else plural(s.n_outputs, "class", "es")
+    if len(s.systems) > 1:
+        kind = f"Mean of {len(s.systems)} {kind} systems"
+        return f"{kind}: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {outputs}."
     return f"{kind} system: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {outputs}."
 
 

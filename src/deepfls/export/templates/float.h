@@ -1,10 +1,11 @@
 {# A system in float32, and its interval. #}
 {% extends "header.h" %}
 {% block cost %}
-{% if shares %}
- * The output is the mean of {{ parts | length }} planes, each a system with its own tables: fls_plane0, the widest, and so on.
+{% if parts | length > 1 %}
+ * The output is a mean of {{ parts | length }} systems, each with its own tables: {{ prefix ~ parts[0].suffix }}, {{ prefix ~ parts[1].suffix }} and so on.
  *
-{% elif parts | length > 1 %}
+{% endif %}
+{% if interval_parts %}
  * The interval is computed by a second system, fls_interval, with its own tables: the system that was trained without the
  * held-out rows, or the same system with a local scale.
  *
@@ -16,7 +17,7 @@
  *        floats, {{ worst.divisions | counted("division") }}, {{ worst.exponentials | counted("exponential") }}.
 {% if worst != usual %}
  *        With 4 sweeps per end point, which is usual: {{ usual.simple | thousands }}, {{ usual.divisions | thousands }} and {{ usual.exponentials | thousands }}. The bound is
- *        {{ max_sweeps(plain.n_rules) }} sweeps per end point. No sort, no enumeration.
+ *        {{ max_sweeps(parts | map(attribute="plain") | map(attribute="n_rules") | max) }} sweeps per end point. No sort, no enumeration.
 {% endif %}
  *
  * {{ "NaN is an input that is not known, as in the training table. If an input is infinite" if plain.missing else "If an input is NaN or infinite" }}, every output is NaN. For any other input the outputs are within 1e-5 of the float64 result,
@@ -32,31 +33,67 @@
 #include <stdint.h>
 #include <string.h>
 
-{% for part in parts %}
+{% for part in parts + interval_parts %}
 {% with prefix = prefix ~ part.suffix, plain = part.plain, integers = part.integers, tables = part.tables %}
 {% include "float_system.h" %}
 {% endwith %}
 {% endfor %}
-{% if shares %}
+{% macro mean(suffix, all) %}
+{% set name = prefix ~ suffix %}
 
-#define FLS_INPUTS {{ plain.n_features }}
-#define FLS_OUTPUTS {{ plain.n_outputs }}
+#define {{ name | upper }}_INPUTS {{ plain.n_features }}
+#define {{ name | upper }}_OUTPUTS {{ all[0].plain.n_outputs }}
 
-/* Crisp outputs: the mean over the planes, weighted by their levels. NaN if an input is NaN or infinite. */
-static inline void fls_predict(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
+/* {{ "Logits of the classes" if plain.classes is not none else "Crisp outputs" }}: the weighted mean over the systems. NaN if an input is NaN or infinite. */
+static inline void {{ name }}_{{ "logits" if plain.classes is not none else "predict" }}(const float x[FLS_INPUTS], float y[{{ name | upper }}_OUTPUTS])
 {
-    float plane[FLS_OUTPUTS];
+    float part[{{ name | upper }}_OUTPUTS];
     int k;
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
+    for (k = 0; k < {{ name | upper }}_OUTPUTS; ++k) {
         y[k] = 0.0f;
     }
-{% for share in shares %}
-    fls_plane{{ loop.index0 }}_predict(x, plane);
-    for (k = 0; k < FLS_OUTPUTS; ++k) {
-        y[k] += {{ share | literal("float") }} * plane[k];
+{% for part in all %}
+    {{ prefix ~ part.suffix }}_predict(x, part);
+    for (k = 0; k < {{ name | upper }}_OUTPUTS; ++k) {
+        y[k] += {{ part.share | literal("float") }} * part[k];
     }
 {% endfor %}
 }
+{% if plain.kind != "t1" %}
+
+/* End points of the type-reduced set: the weighted means over the systems. */
+static inline void {{ name }}_reduce(const float x[FLS_INPUTS], float *y_left, float *y_right)
+{
+    float left[{{ name | upper }}_OUTPUTS], right[{{ name | upper }}_OUTPUTS];
+    int k;
+    for (k = 0; k < {{ name | upper }}_OUTPUTS; ++k) {
+        y_left[k] = y_right[k] = 0.0f;
+    }
+{% for part in all if part.set_share > 0 %}
+{% if part.plain.kind == "t1" %}
+    {{ prefix ~ part.suffix }}_predict(x, left);
+    {{ prefix ~ part.suffix }}_predict(x, right);
+{% else %}
+    {{ prefix ~ part.suffix }}_reduce(x, left, right);
+{% endif %}
+    for (k = 0; k < {{ name | upper }}_OUTPUTS; ++k) {
+        y_left[k] += {{ part.set_share | literal("float") }} * left[k];
+        y_right[k] += {{ part.set_share | literal("float") }} * right[k];
+    }
+{% endfor %}
+}
+{% endif %}
+{% endmacro %}
+{% if parts | length > 1 %}
+{{ mean("", parts) }}
+{% with exp_name = prefix ~ parts[0].suffix ~ "_exp" %}
+{% if plain.classes is not none %}
+{% include "float_classes.h" %}
+{% endif %}
+{% endwith %}
+{% endif %}
+{% if interval_parts | length > 1 %}
+{{ mean("_interval", interval_parts) }}
 {% endif %}
 {% if columns is not none %}
 
@@ -101,7 +138,7 @@ static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[
                                         float y_right[FLS_OUTPUTS])
 {
 {% if calibrated is not none %}
-{% set other = "interval_" if parts | length > 1 else "" %}
+{% set other = "interval_" if interval_parts else "" %}
     float y[{{ "2 * " if calibrated.scaled else "" }}FLS_OUTPUTS]{% if calibrated.refitted %}, own[FLS_OUTPUTS]{% endif %};
     int k;
 {% if "gain" in interval_tables %}
@@ -115,7 +152,7 @@ static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[
 {% if calibrated.scaled %}
         /* The local scale lies between 1/4 and 4: 1.38629436 is log 4. fls_exp takes no positive argument. */
         const float log_scale = y[FLS_OUTPUTS + k] > 1.38629436f ? 1.38629436f : y[FLS_OUTPUTS + k];
-        const float scale = 4.0f * fls_exp((log_scale < -1.38629436f ? -1.38629436f : log_scale) - 1.38629436f);
+        const float scale = 4.0f * {{ prefix ~ parts[0].suffix }}_exp((log_scale < -1.38629436f ? -1.38629436f : log_scale) - 1.38629436f);
         const float reach = fls_reach[k] * (scale + 0.5f) / 1.5f;
 {% else %}
         const float reach = fls_reach[k];
@@ -140,7 +177,7 @@ static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[
     int k;
 {% endif %}
 {% if plain.kind != "t1" %}
-    fls_{{ "plane0_" if shares else "" }}reduce(x, y_left, y_right);
+    fls_reduce(x, y_left, y_right);
 {% else %}
     fls_{{ "predict" if plain.classes is none else "logits" }}(x, y_left);
 {% endif %}

@@ -3,12 +3,14 @@
    In the templates names begin with fls_ and FLS_; rendering.py replaces both by the prefix of the header. #}
 {% set classifier = plain.classes is not none %}
 {% set outputs = plain.n_outputs | counted("class", "es") if classifier else plain.n_outputs | counted("output") %}
-{% set reduction = ", type reduction " ~ plain.type_reduction if plain.kind == "it2" else "" %}
+{% set first, n_systems = plain.systems[0], plain.systems | length %}
+{% set reduction = ", type reduction " ~ first.type_reduction if first.kind == "it2" else "" %}
+{% set several = "Mean of " ~ n_systems ~ " systems. " if n_systems > 1 else "" %}
 /*
  * Exported by deepfls {{ version }}{% block arithmetic %}{% endblock %}.
  *
- * {{ {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}[plain.kind] }} TSK fuzzy system: {{ plain.n_features | counted("input") }}, {{ plain.n_rules | counted("rule") }}, {{ outputs }},
- * t-norm {{ plain.tnorm }}, {{ "linear" if plain.order == 1 else "constant" }} consequents{{ reduction }}.
+ * {{ several }}{{ {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}[plain.kind] }} TSK fuzzy system: {{ plain.n_features | counted("input") }}, {{ plain.n_rules | counted("rule") }}, {{ outputs }},
+ * t-norm {{ first.tnorm }}, {{ "linear" if first.order == 1 else "constant" }} consequents{{ reduction }}.
  *
  * Inputs{{ "" if plain.input_range is none else ", with their range in the training data" }}
 {% for name in plain.feature_names %}

@@ -3,10 +3,11 @@
 class App {
   constructor(data) {
     this.data = data;
-    this.system = new System(data);
-    // The system that was calibrated, where it is not that of the predictions.
+    this.model = new Model(data, data.systems);
+    this.number = 0; // of the system whose rules are shown
+    // The model that was calibrated, where it is not that of the predictions.
     const { interval } = data;
-    this.calibrated = interval && interval.system ? new System({ ...data, ...interval.system }) : this.system;
+    this.calibrated = interval && interval.systems ? new Model(data, interval.systems) : this.model;
     this.output = 0;
     this.sample = null;
     this.start = data.inputs.start.slice();
@@ -24,7 +25,8 @@ class App {
     this.rules = new RulePanel(this);
     this.response = new ResponsePanel(this);
     this.choose();
-    if (this.system.planes) this.slider();
+    if (this.model.planes) this.slider();
+    if (this.model.systems.length > 1) this.chooser();
     buildRecords(this);
     this.swingSoon = () => {
       clearTimeout(this.swingTimer);
@@ -33,18 +35,49 @@ class App {
     this.swings();
   }
 
+  // The system whose rules, sets and switch points are shown.
+  get system() {
+    return this.model.systems[this.number];
+  }
+
+  // Where there are several systems: which of them is shown.
+  get systemWords() {
+    const count = this.model.systems.length;
+    return count > 1 ? `system ${this.number + 1} of ${count}` : "";
+  }
+
   compute() {
-    this.now = this.system.infer(this.x);
-    const { left, right } = this.now.outputs[this.output];
+    const now = this.model.infer(this.x),
+      shown = now.each[this.number];
+    // Outputs of the model; firing, consequents and `own` outputs of the system that is shown.
+    this.now = { ...shown, ...now, own: shown.outputs };
+    const { left, right } = shown.outputs[this.output];
     this.weights = this.system.weights(this.now.firing, this.now.consequents, this.output, left, right);
+  }
+
+  // The control that chooses the system whose rules are shown.
+  chooser() {
+    const names = this.model.systems.map((s, i) => `${i + 1}: ${plural(s.P, "rule")}`);
+    byId("systems").hidden = false;
+    byId("system-choice").append(
+      inputSelect(names, 0, "System whose rules are shown", (number) => {
+        this.number = number;
+        this.compute();
+        this.outputs.prepare();
+        this.rules.all = false;
+        this.rules.build();
+        this.rules.sentences();
+      }),
+    );
   }
 
   // The control that chooses the plane whose sets and ends are shown, from the Type-1 system to the widest plane.
   slider() {
     const control = byId("plane"),
       show = () => {
-        this.system.t = Number(control.value);
-        const alpha = Math.pow(0.01, this.system.t * this.system.t);
+        const t = Number(control.value),
+          alpha = Math.pow(0.01, t * t);
+        for (const system of this.model.systems) system.t = t;
         write(byId("plane-words"), `α = ${alpha.toPrecision(2)}`);
       };
     byId("planes").hidden = false;
@@ -61,7 +94,7 @@ class App {
     const { data, interval } = this.data;
     if (data && data.intervals && this.sample !== null) return data.intervals[this.sample].map((end) => end[k]);
     if (!interval) return null;
-    const now = this.calibrated === this.system ? this.now : this.calibrated.infer(this.x),
+    const now = this.calibrated === this.model ? this.now : this.calibrated.infer(this.x),
       { left, right, y } = now.outputs[k],
       gain = interval.gain[k],
       reach = interval.reach[k],
@@ -87,7 +120,7 @@ class App {
     if (this.data.inputs.constant[m]) return 0;
     let least = Infinity,
       largest = -Infinity;
-    this.system.sweep(this.x, this.now, [m], [evenly(low[m], high[m], 7)], this.output, (i, j, left, right, y) => {
+    this.model.sweep(this.x, this.now, [m], [evenly(low[m], high[m], 7)], this.output, (i, j, left, right, y) => {
       least = Math.min(least, y);
       largest = Math.max(largest, y);
     });
@@ -185,7 +218,8 @@ function begin() {
   });
   // For the console and for tests: outputs of any point, computed as the page computes them.
   window.deepfls = {
-    infer: (x) => app.system.infer(x).outputs,
+    infer: (x) => app.model.infer(x).outputs,
+    familiarity: (x) => app.model.familiarity(x),
     weights: (x, k) => {
       const now = app.system.infer(x),
         { left, right } = now.outputs[k];

@@ -291,6 +291,64 @@ class System {
   }
 }
 
+// Several systems with the same inputs and outputs: outputs and ends are their means, weighted by their shares.
+class Model {
+  constructor(data, parts) {
+    this.systems = parts.map((part) => new System({ ...data, ...part }));
+    this.shares = data.system_shares;
+    this.bounds = data.bounds;
+    this.familiar = data.familiar;
+    this.interval = this.systems.some((s) => s.interval);
+    this.planes = this.systems[0].planes;
+    this.K = this.systems[0].K;
+    this.M = this.systems[0].M;
+    this.P = this.systems.reduce((sum, s) => sum + s.P, 0);
+  }
+
+  // A value of input m as the systems take it: values beyond the bounds are clipped.
+  held(value, m) {
+    return this.bounds ? Math.min(Math.max(value, this.bounds[0][m]), this.bounds[1][m]) : value;
+  }
+
+  // What each system gives at x, and the outputs of the model.
+  infer(x) {
+    const each = this.systems.map((s) => s.infer(x.map((v, m) => this.held(v, m))));
+    const mean = (name, k) => this.shares.reduce((sum, share, i) => sum + share * each[i].outputs[k][name], 0);
+    const outputs = each[0].outputs.map((only, k) =>
+      each.length === 1 ? only : { left: mean("left", k), right: mean("right", k), y: mean("y", k) },
+    );
+    return { each, outputs };
+  }
+
+  // Output k while one or two inputs vary: visit(i, j, left, right, y) for every pair of values.
+  sweep(x, now, inputs, values, k, visit) {
+    const from = x.map((v, m) => this.held(v, m)),
+      grids = values.map((grid, place) => (inputs.length > place ? grid.map((v) => this.held(v, inputs[place])) : grid)),
+      run = (s, each) => this.systems[s].sweep(from, now.each[s], inputs, grids, k, each);
+    if (this.systems.length === 1) {
+      run(0, visit);
+      return;
+    }
+    const width = grids[0].length,
+      height = inputs.length > 1 ? grids[1].length : 1,
+      sums = [0, 1, 2].map(() => new Float64Array(width * height));
+    this.systems.forEach((_, s) =>
+      run(s, (i, j, ...ends) => ends.forEach((end, place) => (sums[place][j * width + i] += this.shares[s] * end))),
+    );
+    for (let j = 0; j < height; j++)
+      for (let i = 0; i < width; i++) visit(i, j, ...sums.map((sum) => sum[j * width + i]));
+  }
+
+  // How strongly the best-fitting rule fires at x, not clipped, as a share of what training rows had; null without it.
+  familiarity(x) {
+    if (!this.familiar) return null;
+    return this.systems.reduce((sum, s, i) => {
+      const best = Math.exp(Math.min(Math.max(...s.fire(x).logUpper), 0));
+      return sum + this.shares[i] * Math.min(best / Math.max(this.familiar[i], 1e-300), 1);
+    }, 0);
+  }
+}
+
 // Width t of every plane of a General Type-2 system, and its share in the crisp output.
 function planeShares(alphas) {
   const sum = alphas.reduce((a, b) => a + b, 0);

@@ -11,7 +11,7 @@ class OutputPanel {
     byId("interval-key").hidden = app.data.interval === null && !(app.data.data && app.data.data.intervals);
     byId("gauges").replaceChildren(...this.gauges.map((g) => g.root));
     const host = byId("switch");
-    chart(host, app.system.interval ? 262 : 142, (state) => {
+    chart(host, app.model.interval ? 262 : 142, (state) => {
       this.view = state;
       this.prepare();
     });
@@ -80,7 +80,7 @@ class OutputPanel {
         g.drawn = true;
       }
       // For a class the probability is shown first.
-      const ends = app.system.interval ? `type-reduced set ${app.figure(left, k)} to ${app.figure(right, k)}` : "";
+      const ends = app.model.interval ? `type-reduced set ${app.figure(left, k)} to ${app.figure(right, k)}` : "";
       write(g.value, chances ? percent(chances[k]) : app.figure(y, k));
       const inSet = app.inSet(k),
         coverage = app.data.coverage === null ? "" : percent(app.data.coverage).replace(".0", "");
@@ -112,7 +112,21 @@ class OutputPanel {
       }
     });
     byId("true-key").hidden = app.truth(app.output) === null;
+    this.updateFamiliarity();
     this.drawSwitch();
+  }
+
+  // How much the rows that the model was trained on are like this one.
+  updateFamiliarity() {
+    const share = this.app.model.familiarity(this.app.x),
+      host = byId("familiar");
+    host.hidden = share === null;
+    if (share === null) return;
+    const words =
+      share >= 0.5 ? "the rules know such rows" : share >= 0.05 ? "few training rows are like it" : "unlike all training rows: a guess";
+    byId("familiar-bar").style.transform = `scaleX(${share})`;
+    write(byId("familiar-words"), `${percent(share)}, ${words}`);
+    host.classList.toggle("warn", share < 0.05);
   }
 
   at(g, value) {
@@ -156,7 +170,7 @@ class OutputPanel {
     const { app, view } = this,
       { P, K } = app.system,
       k = app.output,
-      { left, right, y } = app.now.outputs[k];
+      { left, right, y } = app.now.own[k];
     if (!view || !view.width || !this.strips) return;
     const weights = app.weights,
       { low, up } = app.now.firing,
@@ -224,6 +238,7 @@ class OutputPanel {
       });
     });
     const words = byId("switch-words");
+    write(byId("switch-system"), app.systemWords);
     if (!app.system.interval)
       write(
         words,

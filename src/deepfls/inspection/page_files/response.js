@@ -1,7 +1,7 @@
 // Response of the chosen output to one or two inputs, the others held.
 
 const CURVE = 121,
-  GRID = 48;
+  RULES = 80; // with more rules than this the surface is coarser
 // The colour map viridis in nine steps.
 const SHADES = [
   [68, 1, 84],
@@ -54,8 +54,9 @@ class ResponsePanel {
       app.moveOne(this.input, this.rounded(this.input, low[this.input] + share * (high[this.input] - low[this.input])));
     });
     this.drawn = true;
+    this.grid = app.model.P > RULES ? 24 : 48; // points of the surface in each direction
     this.surfaceHost = byId("surface-panel");
-    if (app.system.M < 2) this.surfaceHost.hidden = true;
+    if (app.model.M < 2) this.surfaceHost.hidden = true;
     else this.buildSurface();
     this.surfaceSoon = later(() => this.surface());
     this.update();
@@ -69,7 +70,7 @@ class ResponsePanel {
   update() {
     this.curve();
     // The surface takes a few thousand inferences, so it is drawn in the next frame.
-    if (this.app.system.M > 1) this.surfaceSoon();
+    if (this.app.model.M > 1) this.surfaceSoon();
   }
 
   curve() {
@@ -84,8 +85,8 @@ class ResponsePanel {
     const grid = evenly(low[m], high[m], CURVE);
     const classes = app.data.classifies,
       scores = classes ? grid.map(() => []) : null;
-    for (let output = 0; output < (classes ? app.system.K : 1); output++)
-      app.system.sweep(app.x, app.now, [m], [grid], classes ? output : k, (i, _, left, right, y) => {
+    for (let output = 0; output < (classes ? app.model.K : 1); output++)
+      app.model.sweep(app.x, app.now, [m], [grid], classes ? output : k, (i, _, left, right, y) => {
         if (classes) {
           scores[i].push(y);
           return;
@@ -143,7 +144,7 @@ class ResponsePanel {
     };
     byId("surface-x").append(inputSelect(names, this.pair[0], "Input across the surface", choose(0)));
     byId("surface-y").append(inputSelect(names, this.pair[1], "Input up the surface", choose(1)));
-    this.canvas = el("canvas", { width: GRID, height: GRID, tabindex: 0, role: "img" });
+    this.canvas = el("canvas", { width: this.grid, height: this.grid, tabindex: 0, role: "img" });
     this.cross = el("i", { class: "cross" });
     this.legend = byId("surface-legend");
     byId("surface").append(this.canvas, this.cross);
@@ -183,7 +184,7 @@ class ResponsePanel {
   }
 
   surface() {
-    const { app, pair } = this;
+    const { app, pair, grid: GRID } = this;
     const { low, high, names } = app.data.inputs;
     const k = app.output;
     // Not drawn while it is out of view, but as soon as it comes into view.
@@ -194,7 +195,7 @@ class ResponsePanel {
     let largest = -Infinity;
     const same = pair[0] === pair[1];
     const grids = pair.map((m) => evenly(low[m], high[m], GRID));
-    app.system.sweep(app.x, app.now, same ? [pair[0]] : pair, grids, k, (i, j, left, right, y) => {
+    app.model.sweep(app.x, app.now, same ? [pair[0]] : pair, grids, k, (i, j, left, right, y) => {
       if (same) for (let row = 0; row < GRID; row++) values[row * GRID + i] = y;
       else values[(GRID - 1 - j) * GRID + i] = y;
       least = Math.min(least, y);

@@ -45,7 +45,7 @@ class RulePanel {
     const { app } = this,
       { K } = app.system;
     if (key === "rule") return p;
-    if (key === "share") return app.data.shares ? app.data.shares[p] : 0;
+    if (key === "share") return app.system.data.shares ? app.system.data.shares[p] : 0;
     if (key === "firing") return app.now.logUpper[p];
     if (key === "says") return app.now.consequents[p * K + app.output];
     return app.weights.crisp[p];
@@ -96,7 +96,7 @@ class RulePanel {
         "tr",
         null,
         this.heading("rule", "Rule", "Sort by number"),
-        ...(app.data.shares ? [this.heading("share", "Share", "Share of the firing on the training data")] : []),
+        ...(app.system.data.shares ? [this.heading("share", "Share", "Share of the firing on the training data")] : []),
         ...this.inputs.map((m, j) =>
           el(
             "th",
@@ -138,9 +138,9 @@ class RulePanel {
       "tr",
       null,
       el("th", { scope: "row", text: String(p + 1) }),
-      app.data.shares ? el("td", { class: "num small", text: percent(app.data.shares[p]) }) : null,
+      app.system.data.shares ? el("td", { class: "num small", text: percent(app.system.data.shares[p]) }) : null,
       ...cells.map((c) => {
-        const { active, terms, words } = app.data;
+        const { active, terms, words } = app.system.data;
         if (!active[p][c.m]) return el("td", { class: "set" }, el("span", { class: "any", text: "any" }));
         const word = terms ? el("span", { class: "term", text: words[c.m][terms[p][c.m]] }) : null;
         return el("td", { class: "set" }, c.root, word);
@@ -222,7 +222,9 @@ class RulePanel {
       row.root.classList.toggle("idle", w < 0.001);
     }
     const score = app.data.classifies ? "score " : "";
-    write(this.total, `${plural(app.system.P, "rule")}, averaged by weight: ${score}${app.figure(app.now.outputs[k].y, k)}`);
+    const own = `averaged by weight: ${score}${app.figure(app.now.own[k].y, k)}`,
+      mean = app.systemWords ? ` The mean of the systems: ${app.figure(app.now.outputs[k].y, k)}.` : "";
+    write(this.total, `${plural(app.system.P, "rule")}${app.systemWords ? ` of ${app.systemWords}` : ""}, ${own}.${mean}`);
   }
 
   sentences() {
@@ -232,7 +234,7 @@ class RulePanel {
       { names, low, high } = app.data.inputs,
       { M, K, interval } = app.system,
       s = app.system;
-    const shares = app.data.shares,
+    const shares = app.system.data.shares,
       order = shares
         ? this.ordered()
             .slice()
@@ -249,8 +251,8 @@ class RulePanel {
         const i = p * M + m,
           at = (s.centers[i] - low[m]) / (high[m] - low[m]),
           constant = app.data.inputs.constant[m],
-          { labels, terms, words } = app.data;
-        if (!app.data.active[p][m]) return;
+          { labels, terms, words } = app.system.data;
+        if (!app.system.data.active[p][m]) return;
         const own = terms ? words[m][terms[p][m]] : null;
         const word = own
           ? own
@@ -265,7 +267,7 @@ class RulePanel {
         const acting = Math.sqrt((2 * Math.log(2)) / s.power),
           half = (sigmas) => number(acting * sigmas[i], 4);
         const width =
-          interval && app.data.uncertainty !== "h"
+          interval && app.system.data.uncertainty !== "h"
             ? `±${half(s.lowerSigmas)} to ${half(s.upperSigmas)}`
             : `±${half(s.upperSigmas)}`;
         clauses.push(
@@ -293,7 +295,7 @@ class RulePanel {
     });
     host.replaceChildren(...items);
     byId("vocabulary").replaceChildren(
-      ...app.data.vocabulary.map(([name, terms]) =>
+      ...app.system.data.vocabulary.map(([name, terms]) =>
         el("li", null, el("b", { text: name }), el("span", { text: `: ${terms.map(([word, text]) => `${word}, ${text}`).join("; ")}` })),
       ),
     );
