@@ -151,18 +151,39 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links between files of the repository become links between pages of the site."""
+    """Links between files of the repository become links between pages of the site. Some pages need their full width."""
+    if page.file.src_uri.startswith(("gallery/", "coming_from/", "api/index")):
+        page.meta["hide"] = ["toc"]
     markdown = re.sub(r"\]\((?:\.\./)?benchmarks/README\.md", "](benchmarks.md", markdown)
     markdown = re.sub(r"\[([^]]+)\]\(\.github/[^)]*\)", r"`\1`", markdown)
+    markdown = re.sub(r"\[([\w./]+\.md)\]\(", lambda found: f"[{_title(found.group(1))}](", markdown)
+    markdown = re.sub(r"^- \* ", r"- \\* ", markdown, flags=re.MULTILINE)  # a footnote in a list, not a list in it
     if page.file.src_uri in PAGES:
         return re.sub(r"\]\((?:\.\./)?docs/", "](", markdown)
     return re.sub(r"\]\(\.\./([A-Z]+\.md)", r"](\1", markdown)
 
 
+def _title(path: str) -> str:
+    """The heading of the page that a file becomes: links in the repository name files, links on the site name pages."""
+    places = [ROOT / path, ROOT / "docs" / path, ROOT / "docs" / path.split("docs/")[-1], ROOT / Path(path).name]
+    file = next((place for place in places if place.is_file()), None)
+    heading = re.search(r"^# (.+)$", file.read_text(encoding="utf-8"), flags=re.MULTILINE) if file else None
+    return heading.group(1) if heading else path
+
+
 def on_page_content(content: str, **_: Any) -> str:
-    """Formulas as MathML, which browsers draw by themselves: no script, no fonts."""
+    """Formulas as MathML, which browsers draw by themselves: no script, no fonts. Choices of a parameter in quotes."""
+    content = re.sub(r"\(<code>\((.*?)\)</code>", _choices, content)
+    content = re.sub(r"\(<code>(\w+(?: - \w+)+)</code>", _choices, content)
     content = re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _formula, content, flags=re.DOTALL)
     return re.sub(r":(?:class|func|meth|mod):<code>~?", "<code>", content)  # roles of Sphinx in docstrings
+
+
+def _choices(found: re.Match[str]) -> str:
+    """The reader of docstrings takes ``{"a-b", "c"}`` for names and differences of names."""
+    words = re.sub(r"<[^>]*>", "", found.group(1)).replace(" - ", "-").split(", ")
+    quoted = [f"&#34;{word}&#34;" if re.fullmatch(r"[A-Za-z]\S*", word) else word for word in words]
+    return f"(<code>{', '.join(quoted)}</code>"
 
 
 def _formula(found: re.Match[str]) -> str:
