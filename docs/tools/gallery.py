@@ -20,9 +20,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from filelock import FileLock
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 NOTEBOOKS = EXAMPLES / "notebooks"
+OUTCOMES = ROOT / "build" / "gallery"  # what the scripts made, by the contents of script and package
 # The examples that also come as notebooks: they show rules and explanations as HTML.
 WITH_NOTEBOOK = ("01_power_plant", "03_intervals_under_noise", "10_explain_one_prediction")
 PICTURES = (".png", ".gif")
@@ -73,9 +76,12 @@ def read_example(path: Path) -> Example:
 def outcome(example: Example, folder: Path) -> Outcome:
     """Run a script in a folder of its own below ``folder``, unless the same script was run there with the same package."""
     place = folder / f"{example.name}-{_digest(example.path)}"
-    if not (place / "printed.txt").is_file():
-        shutil.rmtree(place, ignore_errors=True)
-        _run(example.path, place)
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{example.name}.lock"):
+        if not (place / "printed.txt").is_file():
+            for earlier in folder.glob(f"{example.name}-*"):
+                shutil.rmtree(earlier, ignore_errors=True)
+            _run(example.path, place)
     pictures = [path for path in sorted(place.iterdir()) if path.suffix in PICTURES]
     if len(pictures) != 1:
         raise ValueError(f"{example.path.name} must save one picture to the current folder, got {len(pictures)}.")
@@ -90,6 +96,7 @@ def _run(script: Path, place: Path) -> None:
     from matplotlib import pyplot
 
     work = place.with_name(f"{place.name}.{os.getpid()}")  # renamed at the end, so that a folder in place is complete
+    shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     printed = io.StringIO()
     arguments, before, n_threads = sys.argv, Path.cwd(), torch.get_num_threads()
@@ -99,8 +106,7 @@ def _run(script: Path, place: Path) -> None:
         with pyplot.rc_context({"savefig.dpi": 130}), contextlib.redirect_stdout(printed):
             runpy.run_path(str(script), run_name="__main__")
         (work / "printed.txt").write_text(printed.getvalue(), encoding="utf-8")
-        with contextlib.suppress(OSError):  # another process was first
-            work.rename(place)
+        work.rename(place)
     finally:
         os.chdir(before)
         sys.argv = arguments

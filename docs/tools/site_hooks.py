@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 import importlib
 import inspect
-import os
 import re
 import sys
 from pathlib import Path
@@ -59,12 +58,8 @@ API = {
     "engines": ("Clusters", "Fits and predictions on a Ray cluster.", ["deepfls.engines.ray"]),
     "kernels": ("Kernels", "Compiled code on the CPU, and the switch that turns it off.", ["deepfls.kernels"]),
 }
-# Of modules without `__all__`, the names that users need.
-NAMES = {
-    "deepfls.data.datasets": ["load_dataset", "Dataset", "DatasetInfo"],
-    "deepfls.data.sources": ["ParquetSource"],
-    "deepfls.engines.ray": ["fit", "predict"],
-}
+# Of a module without `__all__`, the names that users need, where it has others.
+NAMES = {"deepfls.data.sources": ["ParquetSource"]}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -80,17 +75,19 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def public_names(module: str) -> list[str]:
-    """The names of a module that its page shows, classes before functions."""
+    """The names of a module that its page shows: classes, functions, constants."""
     found = importlib.import_module(module)
     names = NAMES.get(module) or getattr(found, "__all__", None)
     if names is None:
         names = [
             name for name, value in vars(found).items() if getattr(value, "__module__", "") == module and name[0] != "_"
         ]
-    documented = [
-        name for name in names if inspect.isclass(getattr(found, name)) or inspect.isfunction(getattr(found, name))
-    ]
-    return sorted(documented, key=lambda name: (not inspect.isclass(getattr(found, name)), name.lower()))
+    names = [name for name in names if name[0] != "_"]
+    return sorted(names, key=lambda name: (_rank(getattr(found, name)), name.lower()))
+
+
+def _rank(value: object) -> int:
+    return 0 if inspect.isclass(value) else 1 if inspect.isfunction(value) else 2
 
 
 def _entry(module: str, name: str) -> str:
@@ -134,8 +131,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, place, content=(ROOT / path).read_text(encoding="utf-8")))
     for place, content in api_pages().items():
         files.append(File.generated(config, place, content=content))
-    folder = Path(os.environ.get("DEEPFLS_GALLERY", ROOT / "build" / "gallery"))
-    done = [(example, gallery.outcome(example, folder)) for example in gallery.examples()]
+    done = [(example, gallery.outcome(example, gallery.OUTCOMES)) for example in gallery.examples()]
     files.append(File.generated(config, "gallery/index.md", content=gallery.index_page(done)))
     for example, result in done:
         place = f"gallery/{example.name}"

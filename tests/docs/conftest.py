@@ -1,4 +1,4 @@
-"""The documentation site, built once for all processes of a test run."""
+"""The documentation site, built once for all processes of a test run. What the examples made is kept for the next run."""
 
 from __future__ import annotations
 
@@ -21,22 +21,12 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def gallery_folder(shared_folder: Path) -> Path:
-    """Where what the examples made is kept: each runs once, whoever needs it first."""
-    return shared_folder / "gallery"
-
-
-@pytest.fixture(scope="session")
-def site(shared_folder: Path, gallery_folder: Path) -> Path:
+def site(shared_folder: Path) -> Path:
     folder = shared_folder / "site"
     with FileLock(shared_folder / "site.lock"):
         if not (folder / "index.html").is_file():
             source_path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-            environment = os.environ | {
-                "DEEPFLS_GALLERY": str(gallery_folder),
-                "NO_MKDOCS_2_WARNING": "1",
-                "PYTHONPATH": source_path,
-            }
+            environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": source_path}
             command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
             done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
             assert done.returncode == 0, done.stdout + done.stderr
