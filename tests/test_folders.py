@@ -119,3 +119,17 @@ def test_files_import_each_other_in_no_circle() -> None:
         if name != "deepfls"
     }
     TopologicalSorter(imported).prepare()  # raises CycleError, which names the circle
+
+
+def test_chains_of_imports_are_short() -> None:
+    def at_the_top(path: Path) -> set[str]:
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        nodes = [node for node in body if isinstance(node, ast.ImportFrom)]
+        names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+        return {name if name in MODULES else name.rpartition(".")[0] for name in names} & set(MODULES)
+
+    imported = {name: at_the_top(path) - {name} for name, path in MODULES.items()}
+    length: dict[str, int] = {}
+    for name in TopologicalSorter(imported).static_order():
+        length[name] = 1 + max((length[other] for other in imported[name]), default=0)
+    assert max(length.values()) <= 14

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import torch
 
-from deepfls._checks.samples import Array
-from deepfls.data.arrays import Samples, TrainingData
-from deepfls.estimators.settings import Settings
-from deepfls.estimators.structure import Structure
 from deepfls.estimators.vocabulary import rule_numbers
-from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.batches import Rows
 from deepfls.training.start import width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
+
+if TYPE_CHECKING:
+    from deepfls._checks.samples import Array
+    from deepfls.data.arrays import Samples, TrainingData
+    from deepfls.estimators.settings import Settings
+    from deepfls.estimators.structure import Structure
+    from deepfls.nn.systems import IT2FLS, T1FLS
+    from deepfls.training.batches import Rows
 
 
 def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from deepfls._checks.values import check_count, check_option
-from deepfls.estimators.settings import Settings
-from deepfls.estimators.structure import Structure
-from deepfls.nn.systems import IT2FLS, T1FLS
+
+if TYPE_CHECKING:
+    from deepfls.estimators.settings import Settings
+    from deepfls.estimators.structure import Structure
+    from deepfls.nn.systems import IT2FLS, T1FLS
 
 LABELS = ("very low", "low", "medium", "high", "very high")
 _WORDS = {2: ("low", "high"), 3: LABELS[1:4], 4: ("very low", "low", "high", "very high"), 5: LABELS}

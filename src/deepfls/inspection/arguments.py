@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepfls._checks.samples import check_finite_table, check_number_targets, check_same_length
 from deepfls._checks.values import check_count, check_option
 from deepfls.data.raw import raw_table
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.plain import Array
 from deepfls.inspection.plain_model import AnyModel
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 
 def rows_of(estimator: FLSEstimator, X: Any) -> Array:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of
 from deepfls.inspection.plain import Array, PlainSystem, rule_weights
 from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 # A condition whose grade in the firing stays at or above this share over the range of its input says nothing.
 _NO_CONDITION = 0.95

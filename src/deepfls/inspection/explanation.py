@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.inspection.arguments import one_row, rows_of
 from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, rule_weights, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.pushes import input_pushes, pushes_of_rows
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 # Rules and inputs that a notebook shows.
 _SHOWN = 10

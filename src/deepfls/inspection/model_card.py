@@ -6,14 +6,13 @@ import base64
 import io
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepfls import __version__
 from deepfls._checks.values import check_option
 from deepfls._files import write_whole
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given
 from deepfls.inspection.complexity import complexity
 from deepfls.inspection.plain import PlainSystem
@@ -34,6 +33,9 @@ from deepfls.inspection.words import (
     system_line,
     vocabulary,
 )
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 # Rules and inputs of a card.
 _RULES, _INPUTS = 10, 15

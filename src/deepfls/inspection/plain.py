@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -30,13 +30,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
-from deepfls.estimators.base import FLSEstimator
 from deepfls.functional.constants import MIN_LOGIT, SMALLEST_ALPHA
 from deepfls.functional.planes import check_alphas, plane_width
 from deepfls.inspection.plain_sets import chosen_terms, within_range
 from deepfls.inspection.plain_weights import RuleWeights, end_points, normalized, relative_firing, weights_at_ends
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.plain import Array, PlainOutput, PlainSystem
 
 if TYPE_CHECKING:
     from deepfls.data.columns import Columns
+    from deepfls.estimators.base import FLSEstimator
 
 # Rows that are evaluated at a time.
 _CHUNK = 16_384

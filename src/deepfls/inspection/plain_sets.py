@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.vocabulary import term_words
 from deepfls.nn.systems import IT2FLS, T1FLS
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from deepfls.estimators.base import FLSEstimator
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.plain import Array, PlainSystem, shares_of
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 
 def estimator_with(estimator: FLSEstimator, s: PlainSystem, numbers: Sequence[str], x: Array) -> FLSEstimator:

@@ -13,13 +13,12 @@ import math
 import os
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepfls import __version__, metrics
 from deepfls._files import write_whole
-from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.estimators.vocabulary import LABELS
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
@@ -29,6 +28,9 @@ from deepfls.inspection.plain import Array, PlainSystem, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, outputs_of
 from deepfls.inspection.system_plots import most_important
 from deepfls.inspection.words import KIND_NAMES, finite_or_none, plural, rendered, system_line, vocabulary
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 # Each script uses only those before it.
 _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")

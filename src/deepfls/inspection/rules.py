@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls._checks.values import check_count, check_number, check_option
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, shares_of
 from deepfls.inspection.plain_model import PlainModel, outputs_of
@@ -35,6 +34,8 @@ from deepfls.inspection.words import (
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+    from deepfls.estimators.base import FLSEstimator
 
 FORMATS = ("text", "markdown", "table", "json")
 # A set whose grade never falls below this share over the range of its input hardly tells one row from another.

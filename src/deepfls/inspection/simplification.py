@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from deepfls._checks.values import check_number
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of, true_values
 from deepfls.inspection.complexity import Complexity, complexity_of
 from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, softmax
@@ -16,6 +15,9 @@ from deepfls.inspection.plain_model import PlainModel, outputs_of
 from deepfls.inspection.rebuilding import estimator_with
 from deepfls.inspection.usage import rule_overlaps
 from deepfls.inspection.words import TextTable
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 # Rows on which errors are measured, on which consequents are fitted, and on which candidates are compared first.
 _ROWS, _FIT_ROWS, _FIRST_ROWS = 10_000, 5_000, 500

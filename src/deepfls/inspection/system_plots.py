@@ -11,7 +11,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.values import check_count
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import index_of, one_row, rows_of
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import Array, PlainSystem, firing_shares
@@ -20,6 +19,8 @@ from deepfls.inspection.words import used_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from deepfls.estimators.base import FLSEstimator
 
 # Number of inputs drawn by default.
 _PANELS = 9

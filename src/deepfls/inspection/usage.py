@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
 from deepfls import metrics
-from deepfls.estimators.base import FLSEstimator
 from deepfls.inspection.arguments import rows_of, true_values
 from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
 from deepfls.inspection.plain_model import PlainModel, weighted_mean
 from deepfls.inspection.pushes import input_terms
 from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text, shortened
+
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 # A rule whose weight stays below this on all rows is dead.
 _DEAD = 0.01
