@@ -1,10 +1,11 @@
 """Does training ever leave the finite numbers, break a constraint or raise a warning?
 
-    python benchmarks/robustness.py [--seeds N] [--quick] [--json FILE]
+    python benchmarks/robustness.py [--seeds N] [--systems gt2,...] [--planes ROWS] [--quick] [--json FILE]
 
 Every kind x uncertainty x reduction is trained on tables made to break it. A run fails if it raises or warns, if a
-prediction is not finite, on the rows of the table or far outside them, or if a constraint does not hold. The exit code is 1
-if a run failed.
+prediction is not finite, on the rows of the table or far outside them, or if a constraint does not hold. ``--planes`` also
+takes so many random rows, near and far, through General Type-2 systems of random parameters, and counts planes that are
+not inside the next wider one and quantiles that cross. The exit code is 1 if a run or a row failed.
 """
 
 from __future__ import annotations
@@ -22,23 +23,31 @@ import torch
 from rich.console import Console
 from rich.progress import track
 
-from _report import option_parser, positive, print_table, write_json
+from _report import names_among, option_parser, positive, print_table, write_json
 from _timing import threads
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.nn import IT2FLS
+from deepfls.data.scaling import Scaling
+from deepfls.estimators.intervals import predicted_quantiles
+from deepfls.estimators.prediction import ScaledSystem
+from deepfls.nn import GT2FLS, IT2FLS
 
 # Parts of the sentences about a table that a user is to be told.
-_TOLD = ("left out", "far beyond all others", "The target ", "The table ", "to learn from")
+_TOLD = ("No column of X varies", "left out", "far beyond all others", "The target ", "The table ", "to learn from")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SYSTEMS: dict[str, dict[str, str]] = {
+SYSTEMS: dict[str, dict[str, Any]] = {
     "t1": {"kind": "t1"},
     **{
         f"it2 {uncertainty} {reduction}": {"kind": "it2", "uncertainty": uncertainty, "type_reduction": reduction}
         for uncertainty, reduction in itertools.product(("h", "s", "hs"), ("km", "nt", "bmm", "sm"))
     },
+    "gt2": {"kind": "gt2"},
+    "gt2 quantiles": {"kind": "gt2", "loss": "quantiles", "shared_spread": True},
 }
+# Levels of the planes that are compared, and of the quantiles.
+ALPHAS = (1.0, 0.9, 0.5, 0.2, 0.05, 0.01, 1e-3, 1e-6)
+LEVELS = (0.0005, 0.005, 0.05, 0.25, 0.5, 0.75, 0.95, 0.995, 0.9995)
 # By seed in turn: the default recipe, the paper's start and t-norm, and steps that are far too long.
 RECIPES: tuple[dict[str, Any], ...] = (
     {},
@@ -185,6 +194,38 @@ def far_rows(x: Array) -> Array:
     return np.concatenate([*moved, 1e6 * x, np.zeros_like(x[:1]), np.full_like(x[:1], 1e12), np.full_like(x[:1], -1e-12)])
 
 
+def inverted_planes(system: GT2FLS, z: torch.Tensor) -> int:
+    """Ends of planes that lie further inside than those of a narrower plane, beyond rounding, for scaled rows."""
+    with torch.no_grad():
+        _, left, right = system.planes(z, ALPHAS)
+        slack = 1e-9 * (1.0 + system._rule_outputs(z).abs().amax(dim=1)).unsqueeze(1)
+        inside = (left.diff(dim=1) <= slack) & (right.diff(dim=1) >= -slack)
+        ordered = left <= right + slack
+    return int((~inside).sum() + (~ordered).sum())
+
+
+def random_planes(n_rows: int) -> tuple[int, int, int]:
+    """Rows taken through systems of random parameters, ends of planes that are inverted, and quantiles that cross."""
+    done = inverted = crossed = 0
+    for seed in itertools.count():
+        if done >= n_rows:
+            return done, inverted, crossed
+        random = np.random.RandomState(seed)
+        n_features, n_rules, scale = random.randint(1, 7), random.randint(1, 13), random.choice([0.3, 1.0, 4.0])
+        options = {"n_rules": n_rules, "shared_spread": bool(seed % 2), "tnorm": ("product", "htsk")[seed // 2 % 2]}
+        system = GT2FLS(n_features, **options).double()
+        with torch.no_grad():
+            for parameter in system.parameters():
+                parameter.copy_(torch.from_numpy(scale * random.normal(size=parameter.shape)))
+        z = np.concatenate([random.normal(size=(900, n_features)), 30.0 * random.normal(size=(100, n_features))])
+        unit = Scaling(np.zeros(n_features), np.ones(n_features)), Scaling(np.zeros(1), np.ones(1))
+        quantiles = predicted_quantiles(ScaledSystem(system, *unit), None, z, np.array(LEVELS), None, learned=True)
+        inverted += inverted_planes(system, torch.from_numpy(z))
+        crossed += int((np.diff(quantiles, axis=1) < 0).sum()) + int((~np.isfinite(quantiles)).sum())
+        done += len(z)
+    raise AssertionError
+
+
 def broken_promises(model: FLSRegressor | FLSClassifier, case: Case) -> Iterator[str]:
     """Conditions that a trained model does not meet."""
     for place, x in (("the training rows", case.x), ("rows far outside", far_rows(case.x))):
@@ -198,6 +239,12 @@ def broken_promises(model: FLSRegressor | FLSClassifier, case: Case) -> Iterator
             reduced = model.system_.reduce(torch.from_numpy(model.x_scaling_.apply(model._known_x(x))))
             if not bool(((reduced.y_left <= reduced.y) & (reduced.y <= reduced.y_right)).all()):
                 yield f"the type-reduced set on {place} is not y_left <= y <= y_right"
+        if isinstance(model.system_, GT2FLS):
+            found = inverted_planes(model.system_, torch.from_numpy(model.x_scaling_.apply(model._known_x(x))))
+            if found:
+                yield f"{found} planes on {place} are not inside the next wider one"
+        if model.loss == "quantiles" and not (np.diff(model.predict_quantiles(x, LEVELS), axis=1) >= 0).all():
+            yield f"quantiles on {place} cross"
     system = model.system_
     if not all(bool(torch.isfinite(value).all()) for value in system.state_dict().values()):
         yield "a parameter is not finite"
@@ -219,6 +266,8 @@ def failure(table: str, system: str, seed: int, epochs: int = EPOCHS) -> str:
     """Reasons why one run failed; empty if it did not."""
     case = TABLES[table](np.random.RandomState(seed))
     options = {**SYSTEMS[system], **RECIPES[seed % len(RECIPES)], "epochs": epochs, "random_state": seed}
+    if case.classes:
+        options.pop("loss", None)  # classes have no quantiles
     with warnings.catch_warnings(record=True) as leaked:
         warnings.simplefilter("always")
         try:
@@ -249,9 +298,11 @@ def try_all(tables: Iterable[str], systems: Iterable[str], seeds: Iterable[int])
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = option_parser(__doc__, "json")
     parser.add_argument("--seeds", type=positive, default=6, help="seeds of every table and system; 6 by default")
+    parser.add_argument("--systems", type=names_among(tuple(SYSTEMS)), default=",".join(SYSTEMS), help="all by default")
+    parser.add_argument("--planes", type=positive, metavar="ROWS", help="random rows for planes; 100000 is the promise")
     parser.add_argument("--quick", action="store_true", help="four of the systems, at most three seeds")
     given = parser.parse_args(arguments)
-    systems = ["t1", "it2 hs km", "it2 h nt", "it2 s bmm"] if given.quick else list(SYSTEMS)
+    systems = ["t1", "it2 hs km", "it2 h nt", "it2 s bmm"] if given.quick else given.systems
     with threads(1):
         outcomes = try_all(TABLES, systems, range(min(given.seeds, 3) if given.quick else given.seeds))
     lines = [
@@ -265,9 +316,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     failures = [failed for outcome in outcomes.values() for failed in outcome.failures]
     runs = sum(outcome.runs for outcome in outcomes.values())
     print(f"runs tried: {runs}, failures: {len(failures)}")
+    done, inverted, crossed = random_planes(given.planes) if given.planes else (0, 0, 0)
+    if given.planes:
+        print(f"random rows: {done:,}, ends of inverted planes: {inverted}, crossing quantiles: {crossed}")
     if given.json:
-        write_json(given.json, {"runs": runs, "failures": failures})
-    return 1 if failures else 0
+        planes = {"rows": done, "inverted": inverted, "crossed": crossed}
+        write_json(given.json, {"runs": runs, "failures": failures, "planes": planes})
+    return 1 if failures or inverted or crossed else 0
 
 
 if __name__ == "__main__":

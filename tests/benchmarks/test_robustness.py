@@ -29,7 +29,7 @@ def one_thread() -> Iterator[None]:
 
 
 def test_benchmark_has_every_system_and_enough_tables() -> None:
-    assert len(SYSTEMS) == 1 + 3 * 4
+    assert len(SYSTEMS) == 1 + 3 * 4 + 2
     assert len(TABLES) >= 20
 
 
@@ -45,6 +45,24 @@ def test_training_survives_the_table(table: str, system: str) -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2], ids=["default recipe", "paper's start", "long steps"])
 def test_every_system_survives_outliers(system: str, seed: int) -> None:
     assert robustness.failure("outliers of 1e6 in X", system, seed, epochs=3) == ""
+
+
+@pytest.mark.parametrize(
+    "table", ["2 rows", "heavy tails", "values of 1e-100 and 1e100", "constant target", "many classes"]
+)
+def test_planes_survive_the_table(table: str) -> None:
+    for seed, system in enumerate(("gt2", "gt2 quantiles"), start=len(table)):
+        assert robustness.failure(table, system, seed, epochs=2) == ""
+
+
+def test_planes_of_random_systems_are_nested_and_quantiles_do_not_cross() -> None:
+    assert robustness.random_planes(4_000) == (4_000, 0, 0)
+
+
+def test_inverted_planes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(robustness, "ALPHAS", robustness.ALPHAS[::-1])
+    done, inverted, _ = robustness.random_planes(1_000)
+    assert (done, inverted > 0) == (1_000, True)
 
 
 def break_predictions(model: FLSRegressor) -> None:
