@@ -112,8 +112,8 @@ def fitted_model(n_features: int, n_rules: int) -> FLSRegressor:
     return FLSRegressor(kind="it2", n_rules=n_rules, epochs=2, random_state=0).fit(x, np.sin(x.sum(axis=1)))
 
 
-class StepTimes:
-    """Progress of a training run that records the time at the end of every step."""
+class EpochTimes:
+    """Progress of a training run that records the time at the end of every epoch."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -123,47 +123,53 @@ class StepTimes:
         """Compiling ends before the first step."""
 
     def step(self, n_rows: int) -> None:
-        self.times.append(self.clock())
+        """Several steps may be one compiled call."""
 
     def epoch(self, row: dict[str, float]) -> None:
-        """There is one epoch."""
+        self.times.append(self.clock())
 
 
 def run_steps(
-    system: T1FLS | IT2FLS, rows: Rows, batch: int, weight_decay: float = 0.0, clock: Clock = ONE_THREAD
+    system: T1FLS | IT2FLS,
+    rows: Rows,
+    batch: int,
+    weight_decay: float = 0.0,
+    epochs: int = 1,
+    clock: Clock = ONE_THREAD,
 ) -> list[float]:
-    """Train for one epoch by the training loop with Adam and the squared error; the times at the ends of the steps."""
-    config = TrainConfig(epochs=1, batch_size=batch, weight_decay=weight_decay)
-    progress = StepTimes(clock)
+    """Train by the training loop with Adam and the squared error; the times at the ends of the epochs."""
+    config = TrainConfig(epochs=epochs, batch_size=batch, weight_decay=weight_decay)
+    progress = EpochTimes(clock)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the loop warns of an early end, which raises below
         result = train(system, rows, config, generator=torch.Generator().manual_seed(2), progress=progress)
     if result.stopped_by == "interrupt":
         raise KeyboardInterrupt
-    if result.stopped_by != "epochs" or result.n_steps != -(-len(rows) // batch):
+    if result.stopped_by != "epochs" or result.n_steps != epochs * -(-len(rows) // batch):
         raise RuntimeError(f"a run of {result.n_steps} steps ended by {result.stopped_by}, which is no measurement.")
     return progress.times
 
 
 class Steps:
-    """Training steps of one system and size. A call returns the seconds of one step, from a window of several.
+    """Training steps of one system and size. A call returns the seconds of one step, from an epoch of several.
 
-    The time between the ends of the first and the last step is divided by the number of steps between them: the cost of an
-    epoch before and after its steps is left out.
+    The time between the ends of the first and the second epoch is divided by the number of steps of an epoch. What an epoch
+    costs beside its steps, such as drawing their order, is in it; what a run costs before its first epoch is not.
     """
 
     def __init__(self, kind: str, work: Work, algorithm: str = "auto", clock: Clock = ONE_THREAD) -> None:
         self.clock = clock
         self.system = new_system(kind, work, algorithm)
         self.work = work
-        self._rows = random_rows((_MIN_STEPS + 1) * work.batch, work.n_features)
+        self._n_steps = _MIN_STEPS
+        self._rows = random_rows(self._n_steps * work.batch, work.n_features)
         self()  # compiles or loads the kernels
-        steps = round(min(_MAX_STEPS, max(_MIN_STEPS, _WINDOW_SECONDS / self())))
-        self._rows = random_rows((steps + 1) * work.batch, work.n_features)
+        self._n_steps = round(min(_MAX_STEPS, max(_MIN_STEPS, _WINDOW_SECONDS / self())))
+        self._rows = random_rows(self._n_steps * work.batch, work.n_features)
 
     def __call__(self) -> float:
-        times = run_steps(self.system, self._rows, self.work.batch, clock=self.clock)
-        return (times[-1] - times[0]) / (len(times) - 1)
+        first, last = run_steps(self.system, self._rows, self.work.batch, epochs=2, clock=self.clock)
+        return (last - first) / self._n_steps
 
 
 class Calls:

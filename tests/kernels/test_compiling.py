@@ -16,8 +16,11 @@ PROGRAM = """
 import numpy as np
 from deepfls.kernels import updates
 theta = np.arange(6.0)
-updates.decay_towards_mean(theta, 0, 2, 3, 0.5)
-print(theta.tolist(), sum(updates.decay_towards_mean.stats.cache_hits.values()))
+rule, none = np.zeros(1, updates.UPDATE), np.empty(0)
+for name, value in (("n_rules", 2), ("n_columns", 3), ("decay", 0.5), ("clip", np.inf)):
+    rule[name] = value
+updates.update(theta, np.zeros(6), rule, (none, none, none, none), 1.0)
+print(theta.tolist(), sum(updates.update.stats.cache_hits.values()))
 from deepfls.kernels import compiling
 print(compiling._FOLDER)
 """

@@ -13,6 +13,7 @@ from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
 from deepfls.data.tables import TableError
 from deepfls.data.windows import plan_epoch
+from deepfls.training import batches as batches_module
 from deepfls.training.batches import MemoryBatches, Rows
 from deepfls.training.distributed import Group
 from deepfls.training.stream_batches import Preparation, StreamBatches
@@ -187,7 +188,8 @@ def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> No
 
     def epoch(first_step: int) -> list[Tensor]:
         found = []
-        for batch in batches.epoch(torch.Generator().manual_seed(0), first_step):
+        several = batches.epoch(torch.Generator().manual_seed(0), first_step)
+        for batch in (one for together in several for one in together.steps()):
             rows = batch.gathered()
             x, target, weight = rows.x, rows.target, rows.weight
             assert weight is not None
@@ -206,7 +208,15 @@ def test_memory_batches_go_on_from_any_step(step: int, dtype: torch.dtype) -> No
 def test_memory_batches_leave_out_a_smaller_last_one() -> None:
     batches = MemoryBatches(Rows.of(torch.zeros(23, 1), torch.zeros(23, 1)), 5, drop_last=True)
     assert (batches.n_rows, batches.n_steps) == (20, 4)
-    assert [b.n_rows for b in batches.epoch(torch.Generator(), 0)] == [5, 5, 5, 5]
+    (together,) = batches.epoch(torch.Generator(), 0)
+    assert (together.n_rows, together.n_steps) == (20, 4)
+    assert [b.n_rows for b in together.steps()] == [5, 5, 5, 5]
+
+
+def test_many_steps_are_given_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batches_module, "_ROWS_TOGETHER", 12)
+    batches = MemoryBatches(Rows.of(torch.zeros(23, 1), torch.zeros(23, 1)), 5)
+    assert [(b.first, b.end, b.n_steps) for b in batches.epoch(torch.Generator(), 1)] == [(5, 15, 2), (15, 23, 2)]
 
 
 def test_rows_are_packed_in_the_dtype_of_the_inputs() -> None:

@@ -16,16 +16,9 @@ from deepfls.kernels import kernels_off
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training.batches import Batch, Rows
 from deepfls.training.config import TrainConfig
-from deepfls.training.flat import (
-    ByAutograd,
-    ByKernel,
-    CompiledAdam,
-    FlatParameters,
-    SlopeDecay,
-    TorchOptimizer,
-    optimizer_for,
-    step_for,
-)
+from deepfls.training.distributed import Group
+from deepfls.training.flat import CompiledAdam, FlatParameters, TorchOptimizer, optimizer_for
+from deepfls.training.steps import ByAutograd, ByKernel, step_for, take_steps
 from loop_cases import copies, new_system, run, wave
 
 
@@ -59,18 +52,55 @@ def test_frozen_parameters_lie_behind_those_that_train() -> None:
     assert flat.offsets["antecedents.raw_centers"] == flat.free.numel()
 
 
-@pytest.mark.parametrize("options", [{}, {"weight_decay": 0.1, "betas": (0.5, 0.9)}, {"eps": 1e-3}])
-def test_compiled_adam_takes_the_steps_of_torch(options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"optimizer_options": {"weight_decay": 0.1, "betas": (0.5, 0.9)}},
+        {"optimizer_options": {"eps": 1e-3}},
+        {"gradient_clip": 0.5, "weight_decay": 2.0},
+        {"gradient_clip": 1e6},
+    ],
+)
+@pytest.mark.parametrize("bounded", [False, True])
+def test_compiled_adam_takes_the_steps_of_torch(settings: dict[str, Any], bounded: bool) -> None:
     found = []
     for optimizer in (CompiledAdam, TorchOptimizer):
         system = new_system("it2").double()
-        flat = FlatParameters(system)
-        stepped = optimizer(TrainConfig(optimizer_options=options), flat)
+        masks = {"antecedents.raw_centers": torch.tensor([[True, False]]).expand_as(system.centers)} if bounded else {}
+        flat = FlatParameters(system, masks)
+        stepped = optimizer(TrainConfig(**settings), flat)
+        before = flat.copy()
         for step in range(5):
             flat.gradient[:] = torch.cos(flat.values + step)
             stepped.update(0.1 / (step + 1))
         found.append(flat.values)
+        assert bounded == bool((flat.free == before).any())
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+def test_steps_in_one_call_are_the_steps_one_by_one(kind: str) -> None:
+    rows, ends, losses = wave(), [], []
+    for together in (True, False):
+        system = new_system(kind)
+        flat, config = FlatParameters(system), TrainConfig(weight_decay=0.5, gradient_clip=1.0)
+        step, adam = step_for(system, l2, flat), optimizer_for(config, flat)
+        order = np.random.default_rng(0).permutation(len(rows))
+        batch = Batch(rows, order, 3, 40, 16, 37)  # three steps, the last one smaller
+        assert [one.n_rows for one in batch.steps()] == [16, 16, 5]
+        pieces = [batch] if together else batch.steps()
+        found: list[Any] = []
+        for piece in pieces:
+            rates = [0.1 / (1 + len(found) + k) for k in range(piece.n_steps)]
+            ((part, some),) = take_steps(step, adam, piece, rates, len(found), flat, Group())
+            assert part is piece
+            found += some
+        ends.append(flat.values)
+        losses.append(found)
+    assert torch.equal(*ends)
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 3
 
 
 @pytest.mark.parametrize(
@@ -86,19 +116,9 @@ def test_other_optimisers_are_left_to_torch(settings: dict[str, Any]) -> None:
     assert isinstance(optimizer_for(TrainConfig(**settings), FlatParameters(new_system())), TorchOptimizer)
 
 
-def test_switch_leaves_adam_and_decay_to_torch() -> None:
-    results = []
-    for off in (False, True):
-        system = new_system().double()
-        flat = FlatParameters(system)
-        if off:
-            with kernels_off():
-                assert isinstance(optimizer_for(TrainConfig(), flat), TorchOptimizer)
-                SlopeDecay(system, flat)(0.3)
-        else:
-            SlopeDecay(system, flat)(0.3)
-        results.append(system.slopes.detach().clone())
-    torch.testing.assert_close(*results, rtol=1e-13, atol=1e-15)
+def test_switch_leaves_adam_to_torch() -> None:
+    with kernels_off():
+        assert isinstance(optimizer_for(TrainConfig(), FlatParameters(new_system())), TorchOptimizer)
 
 
 @pytest.mark.parametrize("optimizer", [CompiledAdam, TorchOptimizer])

@@ -233,10 +233,10 @@ class Listener:
         self.epochs.append(row)
 
 
-def test_progress_is_told_of_every_step() -> None:
+def test_progress_is_told_of_all_rows() -> None:
     listener = Listener()
     run(new_system(), wave(20), epochs=2, progress=listener)
-    assert listener.steps == [8, 8, 4, 8, 8, 4]
+    assert listener.steps == [20, 20]
 
 
 def test_progress_is_told_the_rows_of_the_history() -> None:

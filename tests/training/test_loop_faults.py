@@ -17,8 +17,8 @@ from torch import Tensor
 from deepfls.functional.losses import l2
 from deepfls.training.batches import Batch, Rows
 from deepfls.training.distributed import Group
-from deepfls.training.flat import FlatParameters, step_for
-from deepfls.training.loop import _summed_step
+from deepfls.training.flat import FlatParameters
+from deepfls.training.steps import step_for, summed_step
 from loop_cases import (
     DIVERGED,
     INTERRUPTED,
@@ -226,4 +226,4 @@ def test_loss_over_several_processes_keeps_its_precision() -> None:
     step = step_for(system, l2, flat)
     loss = float(step(Batch.of(rows)))
     assert loss > torch.finfo(torch.float32).max
-    assert float(_summed_step(step, Batch.of(rows), 0, flat, Two())) == loss
+    assert float(summed_step(step, Batch.of(rows), 0, flat, Two())) == loss

@@ -68,3 +68,8 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 def inner(function: Callable[..., Any]) -> Callable[..., Any]:
     """A part of kernels, called from compiled code only: its machine code is kept with that of its callers."""
     return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **_OPTIONS)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A part of one kernel, as if it stood in its text: a function of its own would be optimised a second time there."""
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, inline="always", **_OPTIONS)(function)

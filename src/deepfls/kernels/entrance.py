@@ -99,32 +99,37 @@ def _loss_settings(loss: Callable[..., Tensor], form: SystemForm) -> dict[str, f
 
 
 class _Compiled:
-    """The kernel, and the record that describes a system and a loss to it."""
+    """The record that describes a system and a loss to the kernels, and the shared terms of its rules."""
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
-        from deepfls.kernels import step  # here: Numba is slow to import
-        from deepfls.kernels.shared_terms import ExpandedTerms
+        from deepfls.kernels.shared_terms import ExpandedTerms  # here: Numba is slow to import
 
         self._terms: ExpandedTerms | None = None
         if form.terms is not None:
             shape = (form.n_outputs, form.order, form.of_paper)
             self._terms = ExpandedTerms(form.terms, *shape, form.parameters, offsets)
             offsets = self._terms.offsets
-
-        self._kernel = step.row_kernel(bool(settings), form.is_interval, form.n_planes > 0)
-        self._block_rows = step.BLOCK_ROWS
         self._record, self._work_per_row = record_of(form, offsets, settings), form.work_per_row
 
 
 class CompiledStep(_Compiled):
-    """Mean loss of a batch and its gradient: one compiled call for each thread.
+    """Mean loss of a batch and its gradient, or steps with many batches, without the interpreter lock.
 
-    Small batches run in one thread. Callers hold BLAS at one thread, :func:`one_blas_thread`, around many steps.
+    Callers hold BLAS at one thread, :func:`one_blas_thread`, around many steps.
     """
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
+        from deepfls.kernels import updates  # here: Numba is slow to import
+
         super().__init__(form, offsets, settings)
+        self._kernel = updates.step_kernel(form.is_interval, form.n_planes > 0)
+        self._rule = np.zeros(1, updates.UPDATE)
         self.n_targets = int(settings["n_targets"])
+
+    def _shared(self, theta: Array) -> tuple[Array, ...]:
+        from deepfls.kernels.shared_terms import no_terms
+
+        return no_terms(theta.dtype) if self._terms is None else self._terms.arrays(theta.dtype)
 
     def __call__(
         self,
@@ -151,32 +156,75 @@ class CompiledStep(_Compiled):
             That of the step, from which a loss of all quantiles takes the levels of the rows.
         """
         self._record["number"], self._record["batch_first"] = number, first
-        given = gradient
-        if self._terms is not None:
-            theta = self._terms.expanded(theta)
-            gradient = np.empty_like(theta)
         n_parts = n_parts_of(n_rows, self._work_per_row)
         gradients = [gradient, *(np.empty_like(gradient) for _ in range(n_parts - 1))]
-        scale, nothing = share / (n_rows * self.n_targets), np.empty((0, 3, 1), theta.dtype)
+        scale, no_state, no_rates = share / (n_rows * self.n_targets), (theta[:0],) * 4, np.empty(0)
 
         def run(part: int, begin: int, end: int) -> float:
-            return self._kernel(
-                theta, gradients[part], rows, order, first + begin, end - begin, scale, self._record, nothing
-            )
+            loss, size = np.empty(1), end - begin
+            self._kernel(
+                theta, gradients[part], rows, order, first + begin, first + end, size, scale, self._record,
+                self._shared(theta), self._rule, no_state, no_rates, loss,
+            )  # fmt: skip
+            return float(loss[0])
 
         loss = sum(over_parts(run, n_rows, n_parts))
         for other in gradients[1:]:
             gradient += other
-        if self._terms is not None:
-            self._terms.gather(gradient, given)
         return loss
+
+    def is_divided(self, n_rows: int) -> bool:
+        """Whether the rows of a batch are divided over threads."""
+        return n_parts_of(n_rows, self._work_per_row) > 1
+
+    def run(
+        self,
+        theta: Array,
+        gradient: Array,
+        rows: Array,
+        order: Array,
+        first: int,
+        end: int,
+        size: int,
+        number: int,
+        rule: Array,
+        state: tuple[Array, ...],
+        rates: Array,
+    ) -> Array:
+        """Mean losses of steps with the rows from ``first`` to ``end``, ``size`` at a time, each at its rate.
+
+        ``rule`` and ``state`` are those of :func:`deepfls.kernels.updates.update`; ``number`` is that of the first step.
+        """
+        self._record["number"] = number
+        losses = np.empty(len(rates))
+        self._kernel(
+            theta,
+            gradient,
+            rows,
+            order,
+            first,
+            end,
+            size,
+            0.0,
+            self._record,
+            self._shared(theta),
+            rule,
+            state,
+            rates,
+            losses,
+        )
+        return losses
 
 
 class CompiledOutputs(_Compiled):
     """Ends of the type-reduced set and the crisp output of rows, in one compiled call."""
 
     def __init__(self, form: SystemForm, system: _System) -> None:
+        from deepfls.kernels import step  # here: Numba is slow to import
+
         super().__init__(form, _offsets_of(system), {})
+        self._kernel = step.row_kernel(False, form.is_interval, form.n_planes > 0)
+        self._block_rows = step.BLOCK_ROWS
         self._parameters = [parameter for _, parameter in system.named_parameters()]
         self._shape = (3, form.n_outputs)
 

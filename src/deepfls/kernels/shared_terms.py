@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA
-from deepfls.kernels.compiling import compiled
+from deepfls.kernels.compiling import compiled, inner
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,7 +25,7 @@ _ONE = 40.0
 
 
 @compiled
-def _expand(theta, terms, tables, fills, blocks, expanded):
+def expand_terms(theta, terms, tables, fills, blocks, expanded):
     """Fill the vector of a system without shared terms; tables and blocks are (any, 2 or 3) of places and sizes."""
     n_rules, n_features = terms.shape
     for k in range(tables.shape[0]):
@@ -40,11 +40,12 @@ def _expand(theta, terms, tables, fills, blocks, expanded):
             expanded[target + i] = theta[first + i]
 
 
-@compiled
-def _gather(expanded, terms, tables, blocks, gradient):
+@inner
+def gather_terms(expanded, terms, tables, blocks, gradient):
     """Fill the gradient of the parameters from that of the expanded vector."""
     n_rules, n_features = terms.shape
-    gradient[:] = 0.0
+    for i in range(len(gradient)):
+        gradient[i] = 0.0
     for k in range(tables.shape[0]):
         first, target = tables[k, 0], tables[k, 1]
         for p in range(n_rules):
@@ -108,12 +109,19 @@ class ExpandedTerms:
         self._tables, self._blocks = np.array(tables, dtype=np.int64), np.array(blocks, dtype=np.int64)
         self._size = place
 
+    def arrays(self, dtype: Any) -> tuple[Array, ...]:
+        """What the kernels take: terms, places, fills, and scratch for the expanded vector and its gradient."""
+        scratch = np.empty(self._size, dtype), np.empty(self._size, dtype)
+        return self._terms, self._tables, self._fills, self._blocks, *scratch
+
     def expanded(self, theta: Array) -> Array:
         """The vector of the system without shared terms."""
-        made = np.empty(self._size, theta.dtype)
-        _expand(theta, self._terms, self._tables, self._fills, self._blocks, made)
+        *places, made, _ = self.arrays(theta.dtype)
+        expand_terms(theta, *places, made)
         return made
 
-    def gather(self, expanded: Array, gradient: Array) -> None:
-        """Write the gradient of the vector, from that of the expanded one."""
-        _gather(expanded, self._terms, self._tables, self._blocks, gradient)
+
+def no_terms(dtype: Any) -> tuple[Array, ...]:
+    """As :meth:`ExpandedTerms.arrays`, for systems whose rules have sets of their own."""
+    whole = [np.empty((0, size), np.int64) for size in (0, 2, 3)]
+    return whole[0], whole[1], np.empty(0), whole[2], np.empty(0, dtype), np.empty(0, dtype)

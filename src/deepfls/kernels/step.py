@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from deepfls.kernels.arithmetic import index, largest
-from deepfls.kernels.compiling import compiled, inner
+from deepfls.kernels.compiling import compiled, inlined, inner
 from deepfls.kernels.end_points import add_end_gradients, average, copy_rows, exponentiate, find_ends, padded
 from deepfls.kernels.parameters import fill_gradient, fill_weights, upper_spread
 from deepfls.kernels.plane_steps import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
@@ -257,9 +257,12 @@ def _interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scra
 
 @functools.cache
 def row_kernel(trains, interval, planes):
-    """The kernel of a kind of systems, for training or for outputs alone: less to compile than one kernel for all."""
+    """The kernel of a kind of systems, for training or for outputs alone: less to compile than one kernel for all.
 
-    @compiled
+    That of training is a part of :func:`deepfls.kernels.updates.step_kernel`.
+    """
+
+    @(inlined if trains else compiled)
     def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results):
         """The outputs of some rows of a table, or their loss, times ``scale`` and summed, with its gradient.
 

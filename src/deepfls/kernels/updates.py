@@ -1,22 +1,50 @@
 # mypy: disable-error-code="no-untyped-def"
 # (compiled functions: Numba infers the types)
-"""Updates of the flat vector of parameters: a step of Adam, and the decay of slopes towards their mean."""
+"""Updates of the flat vector of parameters, and training steps one after another without the interpreter."""
 
 from __future__ import annotations
 
+import functools
 import math
 
+import numpy as np
+
 from deepfls.kernels.arithmetic import index
-from deepfls.kernels.compiling import compiled
+from deepfls.kernels.compiling import compiled, inner
+from deepfls.kernels.shared_terms import expand_terms, gather_terms
+from deepfls.kernels.step import row_kernel
+
+# How the vector is updated. ``n_done`` counts the steps of Adam; ``l2`` is its own weight decay; ``clip`` is the largest
+# norm of a gradient. Slopes (rules, columns) begin at ``slopes`` and move by rate times ``decay`` of the way to their mean.
+# Limits are those of the parameters from ``limited`` on.
+UPDATE = np.dtype(
+    [
+        *((name, np.int64) for name in ("n_done", "slopes", "n_rules", "n_columns", "limited")),
+        *((name, np.float64) for name in ("beta1", "beta2", "eps", "l2", "clip", "decay")),
+    ]
+)
 
 
-@compiled
-def adam_update(theta, gradient, means, squares, step, rate, beta1, beta2, eps, weight_decay):
-    """Step number ``step``, counted from 1, of Adam on vectors (parameters,), with the formula of torch.optim.Adam."""
-    size = rate / (1.0 - beta1**step)
-    root = math.sqrt(1.0 - beta2**step)
-    for i in range(theta.shape[0]):
-        g = gradient[i] + weight_decay * theta[i]
+@inner
+def _clip(gradient, n, largest_norm):
+    """Scale the first ``n`` numbers of a gradient down to a norm, with the formula of torch's clip_grad_norm_."""
+    total = 0.0
+    for i in range(n):
+        total += np.float64(gradient[i]) * gradient[i]
+    scale = largest_norm / (math.sqrt(total) + 1e-6)
+    if not scale >= 1.0:  # a norm that is NaN makes all numbers NaN
+        for i in range(n):
+            gradient[i] *= scale
+
+
+@inner
+def _adam(theta, gradient, means, squares, form, rate):
+    """A step of Adam with the formula of torch.optim.Adam."""
+    beta1, beta2, eps, l2 = form.beta1, form.beta2, form.eps, form.l2
+    size = rate / (1.0 - beta1**form.n_done)
+    root = math.sqrt(1.0 - beta2**form.n_done)
+    for i in range(means.shape[0]):
+        g = gradient[i] + l2 * theta[i]
         mean = means[i] + (1.0 - beta1) * (g - means[i])
         square = beta2 * squares[i] + (1.0 - beta2) * g * g
         means[i] = mean
@@ -24,14 +52,74 @@ def adam_update(theta, gradient, means, squares, step, rate, beta1, beta2, eps, 
         theta[i] -= size * mean / (math.sqrt(square) / root + eps)
 
 
-@compiled
-def decay_towards_mean(theta, first, n_rules, n_columns, share):
-    """Move a matrix (rules, columns) that begins at ``first`` by ``share`` of the way to its mean over the rules."""
-    for m in range(n_columns):
+@inner
+def _decay(theta, form, share):
+    """Move the slopes by ``share`` of the way to their mean over the rules."""
+    for m in range(form.n_columns):
         total = 0.0
-        for p in range(n_rules):
-            total += theta[index(first + p * n_columns, m)]
-        mean = total / n_rules
-        for p in range(n_rules):
-            place = index(first + p * n_columns, m)
+        for p in range(form.n_rules):
+            total += theta[index(form.slopes + p * form.n_columns, m)]
+        mean = total / form.n_rules
+        for p in range(form.n_rules):
+            place = index(form.slopes + p * form.n_columns, m)
             theta[place] += share * (mean - theta[place])
+
+
+@compiled
+def update(theta, gradient, rule, state, rate):
+    """Clip the gradient, take a step of Adam, move slopes towards their mean, and hold parameters within their limits.
+
+    ``rule`` is (1,) of UPDATE, ``state`` the means, the squares (trainable parameters,) and least and largest values.
+    """
+    form, (means, squares, low, high) = rule[0], state
+    form.n_done += 1
+    if form.clip < math.inf:
+        _clip(gradient, means.shape[0], form.clip)
+    _adam(theta, gradient, means, squares, form, rate)
+    if form.decay > 0.0 and form.n_columns > 0:
+        _decay(theta, form, min(rate * form.decay, 1.0))
+    for i in range(low.shape[0]):
+        place = index(form.limited, i)
+        theta[place] = min(max(theta[place], low[i]), high[i])
+
+
+@functools.cache
+def step_kernel(interval, planes):
+    """The training steps of a kind of systems."""
+    run_rows = row_kernel(True, interval, planes)
+
+    @compiled
+    def run_steps(theta, gradient, rows, order, first, end, size, scale, record, shared, rule, state, rates, losses):
+        """Steps with the rows from ``first`` to ``end`` of an order, ``size`` at a time; fills their losses.
+
+        Without ``rates`` (steps,) it leaves the gradient of the only step and updates nothing: the loss is then ``scale``
+        times the sum over rows and targets, in place of the mean.
+
+        Parameters
+        ----------
+        theta, gradient, rows, order, record
+            As :func:`deepfls.kernels.step.row_kernel` takes them. The number of the step in the record goes on.
+        shared : tuple of ndarray
+            What :func:`deepfls.kernels.shared_terms.expand_terms` takes; empty for systems without shared terms.
+        rule, state
+            As :func:`update` takes them.
+        """
+        form, (terms, tables, fills, blocks, expanded, to_expanded) = record[0], shared
+        if terms.shape[0] == 0:
+            expanded, to_expanded = theta, gradient
+        nothing = np.empty((0, 3, 1), theta.dtype)
+        for k in range(losses.shape[0]):
+            begin = first + k * size
+            n_rows = min(size, end - begin)
+            if terms.shape[0]:
+                expand_terms(theta, terms, tables, fills, blocks, expanded)
+            if rates.shape[0]:
+                form.batch_first, scale = begin, 1.0 / (n_rows * form.n_targets)
+            losses[k] = run_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            if terms.shape[0]:
+                gather_terms(to_expanded, terms, tables, blocks, gradient)
+            if rates.shape[0]:
+                form.number += 1
+                update(theta, gradient, rule, state, rates[k])
+
+    return run_steps

@@ -14,6 +14,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _OWN_ORDER = np.empty(0, np.int64)
 
+# Rows of steps that are given out together: few enough that an interrupt or a progress bar need not wait long.
+_ROWS_TOGETHER = 1 << 16
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -53,29 +56,42 @@ class Rows:
 
 
 class Batch(NamedTuple):
-    """The rows of a step that this process has: ``size`` places of ``order`` from ``first`` on, in a table.
+    """The rows of a step that this process has, or those of several steps: places of ``order`` from ``first`` to ``end``.
 
-    Without an order, (0,), rows have their own. ``n_rows`` is the number of rows of all processes.
+    Without an order, (0,), rows have their own. A step has ``size`` rows, the last one perhaps fewer; ``n_rows`` is the
+    number of rows of all processes.
     """
 
     rows: Rows
     order: Array
     first: int
+    end: int
     size: int
     n_rows: int
 
     @classmethod
     def of(cls, rows: Rows, n_rows: int | None = None) -> Batch:
-        """All rows of a table, in their own order."""
-        return cls(rows, _OWN_ORDER, 0, len(rows), len(rows) if n_rows is None else n_rows)
+        """All rows of a table, in their own order, in one step."""
+        return cls(rows, _OWN_ORDER, 0, len(rows), len(rows), len(rows) if n_rows is None else n_rows)
+
+    @property
+    def n_steps(self) -> int:
+        return -(-(self.end - self.first) // self.size) if self.size else 1
+
+    def steps(self) -> list[Batch]:
+        """Each step on its own."""
+        if self.n_steps == 1:
+            return [self]
+        spans = ((first, min(first + self.size, self.end)) for first in range(self.first, self.end, self.size))
+        return [Batch(self.rows, self.order, first, end, end - first, end - first) for first, end in spans]
 
     def gathered(self) -> Rows:
         """The rows in a table of their own."""
-        packed, end = self.rows.packed, self.first + self.size
+        packed = self.rows.packed
         if len(self.order):
-            places = torch.from_numpy(self.order[self.first : end]).to(packed.device)
+            places = torch.from_numpy(self.order[self.first : self.end]).to(packed.device)
             return Rows(packed.index_select(0, places), self.rows.n_features, self.rows.n_targets)
-        return Rows(packed[self.first : end], self.rows.n_features, self.rows.n_targets)
+        return Rows(packed[self.first : self.end], self.rows.n_features, self.rows.n_targets)
 
 
 class Batches(Protocol):
@@ -94,7 +110,10 @@ class Batches(Protocol):
         """Batches of an epoch."""
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        """The batches of an epoch from ``first_step`` on; draws from the generator the same whatever that is."""
+        """The batches of an epoch from ``first_step`` on, each of one step or more.
+
+        Draws from the generator the same whatever ``first_step`` is.
+        """
 
 
 class MemoryBatches:
@@ -116,6 +135,7 @@ class MemoryBatches:
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
         order = torch.randperm(len(self._rows), generator=generator).numpy()
-        for first in range(first_step * self._size, self.n_rows, self._size):
-            n_rows = min(self._size, self.n_rows - first)
-            yield Batch(self._rows, order, first, n_rows, n_rows)
+        n_together = self._size * max(1, _ROWS_TOGETHER // self._size)
+        for first in range(first_step * self._size, self.n_rows, n_together):
+            end = min(first + n_together, self.n_rows)
+            yield Batch(self._rows, order, first, end, self._size, end - first)

@@ -1,25 +1,22 @@
-"""All parameters of a system in one vector, its gradient in a second one; steps, optimisers and decay that act on both."""
+"""All parameters of a system in one vector, its gradient in a second one; optimisers that act on both."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks.tensors import check_batch, check_loss_values
-from deepfls.functional.losses import QuantileLoss, SetLoss
-from deepfls.kernels import CompiledStep, can_compile, compiled_step
-from deepfls.training.batches import Batch, Rows
+from deepfls.kernels import can_compile
 
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
     from deepfls.training.config import TrainConfig
 
 Array = np.ndarray[Any, np.dtype[Any]]
-LossFunction = Callable[..., Tensor]
 
 # Options of Adam that the compiled update takes.
 _ADAM_OPTIONS = {"betas", "eps", "weight_decay"}
@@ -39,6 +36,8 @@ class FlatParameters:
         Where each named parameter begins.
     terms : Tensor or None
         The term of every rule and feature, which a run may change, of a system that has them.
+    slopes : Parameter or None
+        The slopes of the consequents (rules, outputs, features), if they are trained.
     """
 
     def __init__(self, system: T1FLS | IT2FLS, frozen: Mapping[str, Tensor] | None = None) -> None:
@@ -59,17 +58,15 @@ class FlatParameters:
         self.free = nn.Parameter(self.values[:n_free])
         self.free.grad = self.gradient[:n_free]
         self.terms = system.antecedents.terms
-        self._limits = self._limited(system.antecedents.bounds, frozen or {})
+        slopes = system.consequents.raw_slopes
+        self.slopes = slopes if slopes is not None and slopes.requires_grad else None
+        self.limits = self._limited(system.antecedents.bounds, frozen or {})
         self.project()
 
-    def _limited(self, bounds: Tensor | None, frozen: Mapping[str, Tensor]) -> tuple[Any, Any, Any] | None:
-        """The part of the trainable parameters that has limits, its least and its largest values; None without limits.
-
-        As arrays on the CPU, where NumPy's calls take a fraction of the time of torch's.
-        """
+    def _limited(self, bounds: Tensor | None, frozen: Mapping[str, Tensor]) -> tuple[int, Array, Array] | None:
+        """Where the trainable parameters that have limits begin, their least and their largest values; None without."""
         if bounds is None and not frozen:
             return None
-        n_free = self.free.numel()
         low, high = (torch.full_like(self.values, end) for end in (-torch.inf, torch.inf))
         if bounds is not None:
             for name, (least, largest) in (("raw_centers", bounds[:2]), ("raw_sigmas", bounds[2:])):
@@ -80,24 +77,20 @@ class FlatParameters:
             place = self.offsets[name]
             chosen = place + mask.reshape(-1).nonzero().reshape(-1).to(low.device)
             low[chosen] = high[chosen] = self.values[chosen]
-        limited = torch.isfinite(low[:n_free]).nonzero().reshape(-1)
+        limited = torch.isfinite(low[: self.free.numel()]).nonzero().reshape(-1)
         if not len(limited):
             return None
-        part = slice(int(limited[0]), int(limited[-1]) + 1)
-        values, least, largest = self.free.detach()[part], low[part].clone(), high[part].clone()
-        if self.values.device.type == "cpu":
-            return values.numpy(), least.numpy(), largest.numpy()
-        return values, least, largest
+        first, end = int(limited[0]), int(limited[-1]) + 1
+        return first, low[first:end].cpu().numpy().copy(), high[first:end].cpu().numpy().copy()
 
     def project(self) -> None:
         """Put every trainable parameter that left its limits back to the nearest one: frozen ones where they were."""
-        if self._limits is None:
+        if self.limits is None:
             return
-        part, low, high = self._limits
-        if isinstance(part, Tensor):
-            torch.clamp(part, low, high, out=part)
-        else:
-            np.minimum(np.maximum(part, low, out=part), high, out=part)
+        first, *ends = self.limits
+        part = self.values[first : first + len(ends[0])]
+        low, high = (torch.from_numpy(end).to(part.device) for end in ends)
+        torch.clamp(part, low, high, out=part)
 
     def release(self) -> None:
         """Give every parameter memory of its own again, and no gradient."""
@@ -115,123 +108,31 @@ class FlatParameters:
         return self.free.detach().clone()
 
 
-def step_for(system: T1FLS | IT2FLS, loss: LossFunction, flat: FlatParameters) -> ByKernel | ByAutograd:
-    """The fastest step that is valid for a system and a loss."""
-    step = compiled_step(system, loss, flat.offsets)
-    return ByAutograd(system, loss, flat) if step is None else ByKernel(system, step, flat)
-
-
-def mean_loss(loss_function: LossFunction, system: T1FLS | IT2FLS, rows: Rows, number: int = 0) -> Tensor:
-    """Mean over outputs and samples, by weight where there are weights.
-
-    ``number`` is that of the step: a loss of all quantiles takes other levels in every step.
-    """
-    if isinstance(loss_function, QuantileLoss):
-        ends_at = getattr(system, "ends_at", None)
-        if ends_at is None:
-            raise TypeError(f"loss='quantiles' must come with a GT2FLS, which has planes, got a {type(system).__name__}.")
-        alphas = loss_function.alphas(rows.target, number)
-        y, y_right = ends_at(rows.x, alphas)
-        losses = loss_function(y, y_right, rows.target, alphas)
-    elif isinstance(loss_function, SetLoss):
-        reduced = getattr(system, "reduce", None)
-        if reduced is None:
-            kind = type(system).__name__
-            raise TypeError(f"coverage must be None for a system without a type-reduced set, got a {kind}.")
-        y_left, y_right, y = reduced(rows.x)
-        losses = loss_function(y_left, y_right, y, rows.target)
-    else:
-        y = system(rows.x)
-        losses = loss_function(y, rows.target)
-    losses = check_loss_values(losses, y, weighted=rows.weight is not None)
-    # Weights have mean 1 over all rows, so a batch's own sum need not divide: it may be 0.
-    return losses.mean() if rows.weight is None else (losses.mean(dim=1) * rows.weight).mean()
-
-
-class ByAutograd:
-    """Any system and any loss."""
-
-    def __init__(self, system: T1FLS | IT2FLS, loss: LossFunction, flat: FlatParameters) -> None:
-        self._system, self._loss, self._flat = system, loss, flat
-
-    def warm_up(self) -> None:
-        """Compile what a step needs, without a loss."""
-        with torch.no_grad():
-            self._system(self._flat.values.new_zeros(1, self._system.n_features))
-
-    def __call__(self, batch: Batch, share: float = 1.0, number: int = 0) -> Tensor:
-        """``share`` times the mean loss of step ``number``; its gradient is left in the flat vector.
-
-        A device may still compute it.
-        """
-        self._flat.gradient.zero_()
-        loss = mean_loss(self._loss, self._system, batch.gathered(), number) * share
-        loss.backward()
-        return loss.detach()
-
-
-class ByKernel:
-    """A compiled step on the memory of the flat vectors."""
-
-    def __init__(self, system: T1FLS | IT2FLS, step: CompiledStep, flat: FlatParameters) -> None:
-        self._system, self._step = system, step
-        self._theta, self._gradient = flat.values.numpy(), flat.gradient.numpy()
-        self._table: tuple[Tensor, ...] = ()
-
-    def warm_up(self) -> None:
-        """Compile or load the machine code, without a loss."""
-        row = torch.zeros(1, self._system.n_features + self._step.n_targets, dtype=self._system.centers.dtype)
-        self(Batch.of(Rows(row, self._system.n_features, self._step.n_targets)))
-        self._gradient[:] = 0.0
-
-    def __call__(self, batch: Batch, share: float = 1.0, number: int = 0) -> float:
-        rows, order, first, size, _ = batch
-        if not self._table or rows.packed is not self._table[0]:
-            check_batch(rows.x, self._system.n_features, self._system.centers)
-            self._table = (rows.packed,)
-            self._rows = rows.packed.numpy()
-        return self._step(self._theta, self._gradient, self._rows, order, first, size, share, number)
-
-
-class SlopeDecay:
-    """Moves the slopes of the consequents towards their mean over the rules.
-
-    The data tell little about the slopes of a rule that fires for few rows. Pulled towards zero they would flatten the
-    system; pulled towards each other they keep the trend that all rows support.
-    """
-
-    def __init__(self, system: T1FLS | IT2FLS, flat: FlatParameters) -> None:
-        slopes = system.consequents.raw_slopes
-        self._slopes = slopes if slopes is not None and slopes.requires_grad else None
-        self._kernel: Any = None
-        if self._slopes is not None and can_compile(flat.values):
-            from deepfls.kernels.updates import decay_towards_mean  # here: Numba is slow to import
-
-            n_rules = system.n_rules
-            place = flat.offsets["consequents.raw_slopes"]
-            self._kernel = decay_towards_mean
-            self._arguments = (flat.values.numpy(), place, n_rules, self._slopes.numel() // n_rules)
-
-    def __call__(self, share: float) -> None:
-        """Move the slopes by ``share`` of the way."""
-        if self._kernel is not None:
-            self._kernel(*self._arguments, share)
-        elif self._slopes is not None:
-            with torch.no_grad():
-                self._slopes.lerp_(self._slopes.mean(dim=0, keepdim=True), share)
-
-
 class TorchOptimizer:
-    """Any optimiser of torch on the flat vector."""
+    """Any optimiser of torch on the flat vector, with clipping before it, and decay and limits after it.
+
+    The decay moves the slopes of the consequents towards their mean over the rules. The data tell little about the slopes
+    of a rule that fires for few rows. Pulled towards zero they would flatten the system; pulled towards each other they
+    keep the trend that all rows support.
+    """
 
     def __init__(self, config: TrainConfig, flat: FlatParameters) -> None:
+        self._config, self._flat = config, flat
         self._optimizer = config.build_optimizer([flat.free])
 
     def update(self, rate: float) -> None:
         """Take a step along the gradient, at a rate."""
+        flat, config = self._flat, self._config
+        if config.gradient_clip is not None:
+            nn.utils.clip_grad_norm_([flat.free], config.gradient_clip)
         for group in self._optimizer.param_groups:
             group["lr"] = rate
         self._optimizer.step()
+        if config.weight_decay and flat.slopes is not None:
+            with torch.no_grad():
+                mean = flat.slopes.mean(dim=0, keepdim=True)
+                flat.slopes.lerp_(mean, min(rate * config.weight_decay, 1.0))
+        flat.project()
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """Plain values and tensors to go on from."""
@@ -247,17 +148,34 @@ class TorchOptimizer:
 
 
 class CompiledAdam:
-    """Adam in one compiled call: for a thousand parameters torch's takes ten times as long around its arithmetic."""
+    """As :class:`TorchOptimizer` with Adam, compiled.
+
+    Attributes
+    ----------
+    rule, arrays
+        What :func:`deepfls.kernels.updates.update` takes.
+    """
 
     def __init__(self, config: TrainConfig, flat: FlatParameters) -> None:
-        from deepfls.kernels.updates import adam_update  # here: Numba is slow to import
+        from deepfls.kernels import updates  # here: Numba is slow to import
 
-        self._kernel = adam_update
-        self._theta, self._gradient = flat.free.detach().numpy(), flat.gradient[: flat.free.numel()].numpy()
-        self._means, self._squares = np.zeros_like(self._theta), np.zeros_like(self._theta)
-        self._n_steps = 0
+        self._kernel = updates.update
+        self._theta, self._gradient = flat.values.numpy(), flat.gradient.numpy()
+        n_free = flat.free.numel()
+        means, squares = np.zeros_like(self._theta[:n_free]), np.zeros_like(self._theta[:n_free])
+        limited, low, high = flat.limits or (0, means[:0], means[:0])
+        self.arrays = (means, squares, low, high)
         options = {"betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.0, **config.optimizer_options}
-        self._options = (*map(float, options["betas"]), float(options["eps"]), float(options["weight_decay"]))
+        fields = {"beta1": options["betas"][0], "beta2": options["betas"][1], "eps": options["eps"], "limited": limited}
+        fields |= {"l2": options["weight_decay"], "decay": config.weight_decay}
+        fields["clip"] = math.inf if config.gradient_clip is None else config.gradient_clip
+        if flat.slopes is not None:
+            n_rules = len(flat.slopes)
+            fields |= {"n_rules": n_rules, "n_columns": flat.slopes.numel() // n_rules}
+            fields["slopes"] = flat.offsets["consequents.raw_slopes"]
+        self.rule = np.zeros(1, updates.UPDATE)
+        for name, value in fields.items():
+            self.rule[name] = value
 
     @staticmethod
     def serves(config: TrainConfig, flat: FlatParameters) -> bool:
@@ -266,16 +184,16 @@ class CompiledAdam:
         return is_adam and set(config.optimizer_options) <= _ADAM_OPTIONS and can_compile(flat.values)
 
     def update(self, rate: float) -> None:
-        self._n_steps += 1
-        self._kernel(self._theta, self._gradient, self._means, self._squares, self._n_steps, rate, *self._options)
+        self._kernel(self._theta, self._gradient, self.rule, self.arrays, rate)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        vectors = {"exp_avg": torch.from_numpy(self._means), "exp_avg_sq": torch.from_numpy(self._squares)}
-        return {"step": self._n_steps}, vectors
+        means, squares = map(torch.from_numpy, self.arrays[:2])
+        return {"step": int(self.rule["n_done"][0])}, {"exp_avg": means, "exp_avg_sq": squares}
 
     def load(self, plain: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        self._n_steps = int(plain["step"])
-        self._means[:], self._squares[:] = tensors["exp_avg"].numpy(), tensors["exp_avg_sq"].numpy()
+        self.rule["n_done"] = int(plain["step"])
+        for array, name in zip(self.arrays, ("exp_avg", "exp_avg_sq"), strict=False):
+            array[:] = tensors[name].numpy()
 
 
 def optimizer_for(config: TrainConfig, flat: FlatParameters) -> TorchOptimizer | CompiledAdam:

@@ -14,21 +14,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deepfls.kernels.threads import one_blas_thread
 from deepfls.training.batches import Batch, Batches, MemoryBatches, Rows
 from deepfls.training.distributed import Group
-from deepfls.training.flat import (
-    ByAutograd,
-    ByKernel,
-    FlatParameters,
-    LossFunction,
-    SlopeDecay,
-    mean_loss,
-    optimizer_for,
-    step_for,
-)
+from deepfls.training.flat import FlatParameters, optimizer_for
+from deepfls.training.steps import ByKernel, LossFunction, mean_loss, step_for, take_steps
 
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
@@ -99,6 +91,12 @@ class TrainingState:
     def begin_epoch(self) -> None:
         if self.step == 0:
             self.epoch_generator = self.generator.get_state()
+
+    def add(self, batch: Batch, losses: list[Tensor | float]) -> None:
+        """Record the losses of steps that were taken."""
+        self.losses += [loss * one.n_rows for loss, one in zip(losses, batch.steps(), strict=True)]
+        self.step += batch.n_steps
+        self.result.n_steps += batch.n_steps
 
     def end_epoch(self) -> tuple[float, float]:
         """The sum of the losses of this epoch, each times its rows, and the last of them; the next epoch begins."""
@@ -276,7 +274,6 @@ def train(
     found = None if checkpoints is None else checkpoints.found()
     if found is not None:
         run.load(found)
-    decay = SlopeDecay(system, flat)
     n_steps = batches.n_steps * config.epochs
     with one_blas_thread() if isinstance(step, ByKernel) else contextlib.nullcontext():
         try:
@@ -284,23 +281,15 @@ def train(
                 run.begin_epoch()
                 with contextlib.closing(batches.epoch(generator, run.step)) as epoch:  # type: ignore[type-var]
                     for batch in epoch:
-                        rate = config.rate(run.epoch * batches.n_steps + run.step, n_steps) * run.slowdown
-                        number = run.result.n_steps
-                        alone = group.size == 1
-                        loss = step(batch, number=number) if alone else _summed_step(step, batch, number, flat, group)
-                        if config.gradient_clip is not None:
-                            nn.utils.clip_grad_norm_([flat.free], config.gradient_clip)
-                        run.optimizer.update(rate)
-                        if config.weight_decay:
-                            decay(min(rate * config.weight_decay, 1.0))
-                        flat.project()
-                        run.losses.append(loss * batch.n_rows)
-                        run.step += 1
-                        run.result.n_steps += 1
-                        if progress is not None:
-                            progress.step(batch.n_rows)
-                        if checkpoints is not None and checkpoints.due(run.result.n_steps):
-                            checkpoints.keep(run.state())
+                        first = run.epoch * batches.n_steps + run.step
+                        rates = [config.rate(first + k, n_steps) * run.slowdown for k in range(batch.n_steps)]
+                        steps = take_steps(step, run.optimizer, batch, rates, run.result.n_steps, flat, group)
+                        for part, losses in steps:
+                            run.add(part, losses)
+                            if progress is not None:
+                                progress.step(part.n_rows)
+                            if checkpoints is not None and checkpoints.due(run.result.n_steps):
+                                checkpoints.keep(run.state())
                 _end_epoch(run, batches.n_rows, system, loss_function, validation, progress, group, watch)
                 if revise is not None and revise(run.epoch, config.epochs):
                     run.forget_best()
@@ -319,23 +308,6 @@ def train(
     if warns and group.leads:
         _warn_of_end(run, validation is not None and keeps_best)
     return result
-
-
-def _summed_step(step: ByKernel | ByAutograd, batch: Batch, number: int, flat: FlatParameters, group: Group) -> Tensor:
-    """Mean loss and gradient over the rows of all processes, each process counting by its rows.
-
-    They travel as one vector: a message costs about a millisecond whatever its size.
-    """
-    loss: Tensor | float = 0.0
-    if batch.size:
-        loss = step(batch, batch.size / batch.n_rows, number)
-    else:
-        flat.gradient.zero_()
-    gradient = flat.gradient[: flat.free.numel()]
-    message = torch.cat([gradient, gradient.new_tensor([loss]) if isinstance(loss, float) else loss.reshape(1)])
-    group.total(message)
-    gradient.copy_(message[:-1])
-    return message[-1]
 
 
 def _end_epoch(

@@ -19,7 +19,7 @@ class Progress(Protocol):
         """The kernels of the system had to be compiled, which took this long and is not part of the training time."""
 
     def step(self, n_rows: int) -> None:
-        """A batch of ``n_rows`` was trained on."""
+        """``n_rows`` more were trained on, in one step or several."""
 
     def epoch(self, row: dict[str, float]) -> None:
         """An epoch ended with this row of the history."""
