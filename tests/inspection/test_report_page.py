@@ -125,13 +125,13 @@ def test_page_is_named_after_its_outputs() -> None:
     assert "<title>Plant</title>" in report_html(regressor("km"), title="Plant")
 
 
-def test_rows_with_unknown_inputs_are_measured_and_not_shown() -> None:
+def test_rows_with_unknown_inputs_are_measured_and_shown() -> None:
     x = X.copy()
     x[::3, 1] = np.nan
     model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(x, Y[:, 0])
     content = payload_of(model, x, Y[:, 0])["data"]
     assert content["rows"] == len(x)
-    assert np.isfinite(content["sample"]).all()
+    assert [row[1] is None for row in content["sample"]] == [bool((place - 1) % 3 == 0) for place in content["places"]]
     assert content["metrics"][0]["values"]["RMSE"] is not None
     json.dumps(content, allow_nan=False)
 

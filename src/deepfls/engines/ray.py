@@ -125,7 +125,7 @@ def fit(
             ),
         )
         try:
-            with _patient():
+            with _patient() if least == most else contextlib.nullcontext():
                 fitted = trainer.fit().return_value
         except TrainingFailedError as error:
             raise ClusterError(f"The fit on Ray failed: {_reason(error)}.") from error
@@ -284,10 +284,10 @@ def _connected(
 
 @contextlib.contextmanager
 def _patient() -> Iterator[None]:
-    """Let workers take ten minutes to start, where the user has set no time.
+    """Let a fixed number of workers take ten minutes to find room, where the user has set no time.
 
-    They import torch, which takes longer than Ray's minute on a busy machine or from a network drive; Ray then starts them
-    again, without end.
+    Ray's minute is short on a busy machine. It stays where the run may go on with fewer workers: Ray notices a removed
+    machine later than the loss of its worker, waits for it that long, and then takes those that are left.
     """
     name = "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S"
     before = os.environ.get(name)

@@ -100,6 +100,9 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
     start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference_row(estimator, s).tolist())]
+    groups = estimator.columns_.groups
+    for column, first, end in groups:  # the most frequent category
+        start[first:end] = min(column.codes.tolist(), key=lambda code: math.dist(code, start[first:end]))
     constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
     importances = getattr(estimator, "feature_importances_", None)
     calibration = getattr(estimator, "calibration_", None)
@@ -119,6 +122,11 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
             "high": spans[1].tolist(),
             "start": start,
             "constant": constant.tolist(),
+            "missing": estimator.missing == "auto",
+            "groups": [
+                {"name": c.name, "first": first, "categories": list(c.categories), "codes": c.codes.tolist()}
+                for c, first, _ in groups
+            ],
             "ranked": None if importances is None else most_important(estimator, s.n_features),
         },
         "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
@@ -245,9 +253,7 @@ def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:
 def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, Any]:
     """Summary and sample of the rows; error measures if the true values are given."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
-    # Rows with unknown inputs are measured, but not among those that the page can show.
-    complete = np.flatnonzero(~np.isnan(x).any(axis=1))
-    chosen = np.sort(complete[np.random.default_rng(0).permutation(len(complete))[:count]])
+    chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
     truth = None if y is None else true_values(s, x, y).reshape(len(x), -1)
     return {
         "rows": len(x),
@@ -259,7 +265,7 @@ def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, A
         },
         "metrics": [] if truth is None else _measures(estimator, s, x, truth),
         **_calibrated_rows(estimator, x[chosen]),
-        "sample": x[chosen].tolist(),
+        "sample": [_finite(row) for row in x[chosen]],
         "places": (chosen + 1).tolist(),
         "truth": None
         if truth is None

@@ -66,14 +66,17 @@ class System {
     }
   }
 
-  // The term of input m at value v in the log-firing of rule p, with the lower or the upper widths.
+  // The term of input m at value v in the log-firing of rule p, with the lower or the upper widths; a value that is not
+  // known, NaN, has grade 1 in every rule.
   term(sigmas, p, m, v) {
+    if (Number.isNaN(v)) return 0;
     const d = (v - this.centers[p * this.M + m]) / sigmas[p * this.M + m];
     return -0.5 * this.power * d * d;
   }
 
   // Lower and upper grade of the set of rule p over input m, as they act in the firing.
   grades(p, m, v) {
+    if (Number.isNaN(v)) return [1, 1];
     const i = p * this.M + m,
       up = (v - this.centers[i]) / this.upperSigmas[i],
       low = (v - this.centers[i]) / this.lowerSigmas[i];
@@ -91,10 +94,15 @@ class System {
       consequents = new Float64Array(P * K);
     for (let p = 0; p < P; p++) {
       let upper = 0,
-        lower = 0;
+        lower = 0,
+        height = this.logHeight[p];
       for (let m = 0; m < M; m++) {
         const i = p * M + m,
           up = (x[m] - this.centers[i]) / this.upperSigmas[i];
+        if (Number.isNaN(up)) {
+          if (this.logHeights) height -= this.power * this.logHeights[i];
+          continue;
+        }
         upper += up * up;
         if (this.interval) {
           const low = (x[m] - this.centers[i]) / this.lowerSigmas[i];
@@ -102,14 +110,20 @@ class System {
         }
       }
       logUpper[p] = -0.5 * this.power * upper;
-      logLower[p] = this.interval ? Math.min(-0.5 * this.power * lower + this.logHeight[p], logUpper[p]) : logUpper[p];
+      logLower[p] = this.interval ? Math.min(-0.5 * this.power * lower + height, logUpper[p]) : logUpper[p];
       for (let k = 0; k < K; k++) {
         let sum = 0;
-        if (this.slopes) for (let m = 0, i = (p * K + k) * M; m < M; m++, i++) sum += this.slopes[i] * x[m];
+        if (this.slopes)
+          for (let m = 0, i = (p * K + k) * M; m < M; m++, i++) sum += this.slopes[i] * this.known(x, p, m);
         consequents[p * K + k] = sum + this.intercepts[p * K + k];
       }
     }
     return { logLower, logUpper, consequents };
+  }
+
+  // Value of input m in the consequent of rule p: the center of its set where the value is not known.
+  known(x, p, m) {
+    return Number.isNaN(x[m]) ? this.centers[p * this.M + m] : x[m];
   }
 
   // Firing relative to the largest upper firing, into the arrays given or new ones; own is what "nt", "bmm" and "sm" need.
@@ -251,7 +265,8 @@ class System {
         upper[at] = this.term(this.upperSigmas, p, m, values[i]) - this.term(this.upperSigmas, p, m, x[m]);
         if (this.interval)
           lower[at] = this.term(this.lowerSigmas, p, m, values[i]) - this.term(this.lowerSigmas, p, m, x[m]);
-        if (this.slopes) consequents[at] = this.slopes[(p * K + k) * M + m] * (values[i] - x[m]);
+        if (this.logHeights && Number.isNaN(x[m])) lower[at] += this.power * this.logHeights[p * M + m];
+        if (this.slopes) consequents[at] = this.slopes[(p * K + k) * M + m] * (values[i] - this.known(x, p, m));
       }
     }
     return { lower, upper, consequents };

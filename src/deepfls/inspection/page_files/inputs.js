@@ -1,4 +1,5 @@
-// The panel of inputs: a slider and a number box for each, a filter, and the rows of the data.
+// The panel of inputs: a slider and a number box for each number, a list for each category, a filter, and the rows of the
+// data. A value that is not known is NaN: an empty box.
 
 const STEPS = 1000; // positions of a slider
 const SHOWN = 24; // inputs shown at first, and added by each click
@@ -7,7 +8,10 @@ class InputPanel {
   constructor(app) {
     this.app = app;
     this.shown = SHOWN;
-    this.rows = new Map(); // by input
+    this.rows = new Map(); // by input, for a category by its first one
+    this.groups = new Map(); // the category of an input
+    for (const group of app.data.inputs.groups)
+      for (let m = group.first; m < group.first + group.codes[0].length; m++) this.groups.set(m, group);
     this.list = byId("inputs");
     this.more = byId("more-inputs");
     this.filter = byId("filter");
@@ -47,17 +51,19 @@ class InputPanel {
   }
 
   build() {
-    const all = this.app.visible,
+    const first = (m) => (this.groups.has(m) ? this.groups.get(m).first : m),
+      all = [...new Set(this.app.visible.map(first))],
+      total = new Set(this.app.data.inputs.names.map((_, m) => first(m))).size,
       shown = all.slice(0, this.shown);
     this.rows.clear();
-    this.list.replaceChildren(...shown.map((m) => this.row(m)));
+    this.list.replaceChildren(...shown.map((m) => (this.groups.has(m) ? this.choice(this.groups.get(m)) : this.row(m))));
     this.more.hidden = shown.length >= all.length;
     this.count.textContent =
       all.length === 0
         ? "No input has this in its name."
-        : shown.length < all.length || all.length < this.app.system.M
-          ? `${shown.length} of ${plural(this.app.system.M, "input")}`
-          : plural(this.app.system.M, "input");
+        : shown.length < all.length || all.length < total
+          ? `${shown.length} of ${plural(total, "input")}`
+          : plural(total, "input");
     this.update();
   }
 
@@ -89,7 +95,8 @@ class InputPanel {
     });
     box.addEventListener("input", () => {
       const value = box.valueAsNumber;
-      if (Number.isFinite(value) && Math.abs(value) <= 1e150) this.app.moveOne(m, value, box);
+      const unknown = this.app.data.inputs.missing && box.value === "" && !box.validity.badInput;
+      if (unknown || (Number.isFinite(value) && Math.abs(value) <= 1e150)) this.app.moveOne(m, value, box);
     });
     box.addEventListener("change", () => this.updateRow(m));
     const row = el(
@@ -112,6 +119,20 @@ class InputPanel {
     return row;
   }
 
+  // The control of a category, whose inputs stand side by side from the first one on.
+  choice({ name, first, categories, codes }) {
+    const names = this.app.data.inputs.missing ? [...categories, "(not known)"] : categories;
+    const select = inputSelect(names, -1, name, (place) => {
+      const x = this.app.x.slice();
+      codes[0].forEach((_, i) => (x[first + i] = place < codes.length ? codes[place][i] : NaN));
+      this.app.move(x);
+    });
+    select.id = `x${first}`;
+    this.rows.set(first, { select, codes });
+    const label = el("label", { for: select.id, title: name, text: name || "(no name)" });
+    return el("div", { class: "input" }, el("div", { class: "name" }, label), select);
+  }
+
   update(except) {
     for (const m of this.rows.keys()) this.updateRow(m, except);
   }
@@ -119,8 +140,22 @@ class InputPanel {
   updateRow(m, except) {
     const parts = this.rows.get(m);
     if (!parts) return;
+    if (parts.select) {
+      const place = parts.codes.findIndex((code) => code.every((v, i) => v === this.app.x[m + i]));
+      parts.select.value = place < 0 && Number.isNaN(this.app.x[m]) ? parts.codes.length : place;
+      return;
+    }
     const { low, high } = this.app.data.inputs,
       value = this.app.x[m];
+    parts.slider.classList.toggle("unknown", Number.isNaN(value));
+    if (Number.isNaN(value)) {
+      if (parts.box !== except) parts.box.value = "";
+      parts.slider.setAttribute("aria-valuetext", "not known");
+      parts.note.hidden = false;
+      write(parts.note, "not known");
+      parts.note.classList.add("calm");
+      return;
+    }
     const place = clamp(Math.round(((value - low[m]) / (high[m] - low[m])) * STEPS), 0, STEPS);
     if (Number(parts.slider.value) !== place) parts.slider.value = place;
     parts.slider.setAttribute("aria-valuetext", String(value));
@@ -134,7 +169,7 @@ class InputPanel {
   }
 
   showSwings(swings, largest) {
-    for (const [m, parts] of this.rows) parts.bar.style.width = `${(100 * (swings.get(m) || 0)) / (largest || 1)}%`;
+    for (const [m, parts] of this.rows) if (parts.bar) parts.bar.style.width = `${(100 * (swings.get(m) || 0)) / (largest || 1)}%`;
   }
 
   buildSamples() {
@@ -148,7 +183,10 @@ class InputPanel {
       const place = clamp(Math.round(row) || 1, 1, last);
       pick.value = place;
       this.app.sample = place - 1;
-      this.app.move(data.sample[place - 1].slice(), true);
+      this.app.move(
+        data.sample[place - 1].map((v) => v ?? NaN),
+        true,
+      );
     };
     pick.addEventListener("change", () => go(pick.valueAsNumber));
     byId("previous").addEventListener("click", () => go((this.app.sample ?? 0) <= 0 ? last : this.app.sample));

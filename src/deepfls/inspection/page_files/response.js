@@ -121,12 +121,13 @@ class ResponsePanel {
       d: path(xs.map((v, i) => [X(v), Y(rights[i])]).concat(xs.map((v, i) => [X(v), Y(lefts[i])]).reverse())) + "Z",
     });
     set(this.line, { d: path(xs.map((v, i) => [X(v), Y(ys[i])])) });
-    const x = X(clamp(app.x[m], low[m], high[m]));
+    const unknown = Number.isNaN(app.x[m]),
+      x = unknown ? -9 : X(clamp(app.x[m], low[m], high[m])); // -9: out of sight
     set(this.now, { x1: x, x2: x, y1: this.box.top, y2: this.box.bottom });
     set(this.dot, { cx: x, cy: Y(here.y) });
     view.root.setAttribute(
       "aria-label",
-      `Output ${app.data.outputs.names[k]} over ${app.data.inputs.names[m]}, now ${number(here.y)} at ${number(app.x[m])}`,
+      `Output ${app.data.outputs.names[k]} over ${app.data.inputs.names[m]}, now ${number(here.y)} at ${unknown ? "a value that is not known" : number(app.x[m])}`,
     );
   }
 
@@ -169,7 +170,7 @@ class ResponsePanel {
 
   shareOf(m) {
     const { low, high } = this.app.data.inputs;
-    return clamp((this.app.x[m] - low[m]) / (high[m] - low[m]), 0, 1);
+    return clamp((this.app.x[m] - low[m]) / (high[m] - low[m]) || 0, 0, 1);
   }
 
   aim(across, up) {

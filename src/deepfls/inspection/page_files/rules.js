@@ -196,13 +196,13 @@ class RulePanel {
       this.timer = setTimeout(() => {
         if (this.ordered().join() !== this.order) this.build();
       }, 400);
-    this.inputs.forEach((m, j) => write(this.values[j], entered(app.x[m])));
+    this.inputs.forEach((m, j) => write(this.values[j], Number.isNaN(app.x[m]) ? "not known" : entered(app.x[m])));
     const most = Math.max(...app.weights.crisp);
     for (const row of this.rows) {
       for (const c of row.cells) {
         const value = app.x[c.m],
-          x = clamp((100 * (value - c.low)) / (c.high - c.low), 0, 100);
-        if (c.drawn === value) continue;
+          x = Number.isNaN(value) ? -9 : clamp((100 * (value - c.low)) / (c.high - c.low), 0, 100); // -9: out of sight
+        if (Object.is(c.drawn, value)) continue;
         c.drawn = value;
         const [lower, upper] = app.system.grades(c.p, c.m, value);
         set(c.line, { x1: x, x2: x });
