@@ -46,7 +46,7 @@ from deepfls.training.loop import train
 from deepfls.training.progress import ReadingBar
 
 # Rows, evenly spaced, on which the shares of the rules are measured.
-_SHARE_ROWS = 8_192
+_SHARE_ROWS = 2_048
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from deepfls.estimators.vocabulary import rule_numbers
-from deepfls.training.start import width_limits
+from deepfls.training.start import SPACING_ROWS, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ def set_range(system: T1FLS | IT2FLS, structure: Structure, data: TrainingData, 
     if structure.n_terms is not None or structure.centers_within != "data":
         return  # terms have limits of their own
     centers = data.x_scaling.apply(data.input_range)
-    widths = width_limits(data.x_scaling.apply(data.measured.x), centers)
+    some = data.measured.x[:: -(-data.measured.n_rows // SPACING_ROWS)]
+    widths = width_limits(data.x_scaling.apply(some), centers)
     before = None if earlier is None else earlier.antecedents.width_limits
     if before is not None:
         # An earlier fit may have had wider limits, and an imported system sets of any width.

@@ -90,40 +90,37 @@ def _losses(form, rows, order, first, n_rows, scale, values, slopes):
 
 
 @inner
-def _expand(rows, order, first, n_rows, origin, expanded, extended):
-    """Fill expanded with [z², z, 1] and extended with [x, 1], or 1, of some rows of a table, in the order given."""
-    n_features = origin.shape[0]
+def _expand(rows, order, first, n_rows, origin, missing, expanded, extended):
+    """Fill expanded with [z², z, 1] and extended with [x, 1], or 1, of some rows of a table, in the order given.
+
+    Where inputs may be ``missing``, u stands before the last column: 1 where an input is NaN, which counts as 0 elsewhere.
+    """
+    n_features, with_slopes = origin.shape[0], extended.shape[1] > 1
     for i in range(n_rows):
         place = order[first + i] if order.shape[0] else first + i
         for m in range(n_features):
             z = rows[place, m] - origin[m]
+            z = 0.0 if missing and z != z else z
             expanded[i, m] = z * z
             expanded[i, index(n_features, m)] = z
-        for m in range(extended.shape[1] - 1):
-            extended[i, m] = rows[place, m]
+        for m in range(n_features if with_slopes else 0):
+            value = rows[place, m]
+            extended[i, m] = 0.0 if missing and value != value else value
+        for m in range(n_features if missing else 0):
+            unknown = 1.0 if rows[place, m] != rows[place, m] else 0.0
+            expanded[i, index(2 * n_features, m)] = unknown
+            if with_slopes:
+                extended[i, index(n_features, m)] = unknown
         expanded[i, expanded.shape[1] - 1] = 1.0
         extended[i, extended.shape[1] - 1] = 1.0
 
 
 @inner
-def _expand_unknown(rows, order, first, n_rows, origin, expanded, extended):
-    """As :func:`_expand`, with u before the last column: 1 where an input is NaN, which counts as 0 elsewhere."""
-    n_features = origin.shape[0]
-    for i in range(n_rows):
-        place = order[first + i] if order.shape[0] else first + i
-        for m in range(n_features):
-            value = rows[place, m]
-            unknown = value != value
-            z = 0.0 if unknown else value - origin[m]
-            expanded[i, m] = z * z
-            expanded[i, index(n_features, m)] = z
-            expanded[i, index(2 * n_features, m)] = 1.0 if unknown else 0.0
-        for m in range(extended.shape[1] // 2):
-            value = rows[place, m]
-            extended[i, m] = 0.0 if value != value else value
-            extended[i, index(n_features, m)] = 1.0 if value != value else 0.0
-        expanded[i, expanded.shape[1] - 1] = 1.0
-        extended[i, extended.shape[1] - 1] = 1.0
+def _add(part, total):
+    """Add a matrix to another one. An expression of arrays takes longer to compile."""
+    for i in range(part.shape[0]):
+        for j in range(part.shape[1]):
+            total[i, j] += part[i, j]
 
 
 @inner
@@ -315,10 +312,7 @@ def row_kernel(trains, interval, planes):
         loss = 0.0
         for start in range(0, n_rows, block):
             n = min(block, n_rows - start)
-            if form.missing:
-                _expand_unknown(rows, order, first + start, n, origin, expanded, extended)
-            else:
-                _expand(rows, order, first + start, n, origin, expanded, extended)
+            _expand(rows, order, first + start, n, origin, form.missing, expanded, extended)
             np.dot(expanded[:n], firing_weights, logs[:n])
             np.dot(extended[:n], output_weights, outputs[:n])
             if planes:
@@ -346,9 +340,9 @@ def row_kernel(trains, interval, planes):
                 else:
                     _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
                 np.dot(expanded[:n].T, logs[:n], part_firing)
-                to_firing += part_firing
+                _add(part_firing, to_firing)
                 np.dot(extended[:n].T, outputs[:n], part_outputs)
-                to_outputs += part_outputs
+                _add(part_outputs, to_outputs)
             else:
                 copy_rows(values, 0, results, start, n)
         if trains:

@@ -33,7 +33,7 @@ _KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
 _CHUNK_ELEMENTS = 2**24
 _MAX_UNKNOWNS = 3_000
 # Least width of a set in spacings of the data, largest in ranges of it, and the rows that tell the spacing.
-_NARROWEST, _WIDEST, _SPACING_ROWS = 0.05, 4.0, 1_000
+_NARROWEST, _WIDEST, SPACING_ROWS = 0.05, 4.0, 1_000
 
 
 def initialize_system(
@@ -139,12 +139,12 @@ def start_sigmas(rows: Array, width: float) -> Array:
 def width_limits(rows: Array, span: Array) -> Array:
     """Least and largest sensible width of the sets of every input, (2, features).
 
-    A twentieth of the spacing of the data, their range over the number of different values less 1, as far as a thousand
-    rows tell; and four ranges, where a grade hardly changes over the data. No limits for an input of one value.
+    A twentieth of the spacing of the data, their range over the number of different values less 1, as far as rows tell, of
+    which :data:`SPACING_ROWS` are enough; and four ranges, where a grade hardly changes over the data. No limits for an
+    input of one value.
     """
-    seen = rows[:: -(-len(rows) // _SPACING_ROWS)]
     length = span[1] - span[0]
-    n_gaps = np.array([max(len(np.unique(column)) - 1, 1) for column in seen.T])
+    n_gaps = np.array([max(len(np.unique(column)) - 1, 1) for column in rows.T])
     limits = np.stack([_NARROWEST * length / n_gaps, _WIDEST * length])
     # A range of rounding errors is no range: its limits would leave no width between them.
     limits = np.where(_WIDEST * length > 8 * MIN_SIGMA, limits, [[MIN_SIGMA], [MAX_SIGMA]])
@@ -179,18 +179,17 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
         distinct = np.unique(rows, axis=0)
         if len(distinct) <= n_clusters:
             return distinct[np.arange(n_clusters) % len(distinct)]
+    from deepfls.kernels.clusters import assign_rows  # here: Numba is slow to import
+
+    rows = np.ascontiguousarray(rows)
     centers = _spread_rows(rows, n_clusters, random_state)
-    columns = np.ascontiguousarray(rows.T)
     tolerance = 1e-4 * rows.var(axis=0).mean()
-    labels: Array | None = None
+    labels, counts, sums = np.full(len(rows), -1), np.empty(n_clusters, dtype=np.int64), np.empty_like(centers)
     for _ in range(max_iter):
         distances = rows @ -centers.T  # half the squared ones, up to half the squares of the rows
         distances += 0.5 * (centers * centers).sum(axis=1)
-        before, labels = labels, distances.argmin(axis=1)
-        if before is not None and np.array_equal(before, labels):
+        if assign_rows(rows, distances, labels, counts, sums) == 0:
             break
-        counts = np.bincount(labels, minlength=n_clusters)
-        sums = np.stack([np.bincount(labels, column, n_clusters) for column in columns], axis=1)
         moved = sums / np.maximum(counts, 1)[:, None]
         n_empty = int((counts == 0).sum())
         if n_empty:  # an empty cluster moves to one of the rows farthest from their centers
