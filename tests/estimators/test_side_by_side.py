@@ -12,6 +12,7 @@ import pytest
 
 from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
+from deepfls.training import recipe
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-2, 2, size=(120, 2))
@@ -184,3 +185,21 @@ def test_card_says_whose_rules_it_shows(tmp_path: Path) -> None:
     text = fitted().to_card(tmp_path / "card.md", X, Y).read_text()
     assert "Mean of 3 Interval Type-2 systems: 9 rules" in text
     assert "System 1 of 3, whose mean is the prediction." in text
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2"])
+def test_corrections_find_narrow_parts_of_an_input(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Few rows keep the test short; the steps are too narrow for sets that k-means starts.
+    monkeypatch.setattr(recipe, "CORRECTION_ROWS", 100)
+    x = np.random.default_rng(1).uniform(size=(700, 2))
+    y = np.floor(24 * x[:, 0]) % 2 + x[:, 1]
+    model = FLSRegressor(kind=kind, n_rules=12, n_systems=4, random_state=0, learning_rate=0.02, width=0.5).fit(
+        x[:400], y[:400]
+    )
+    assert model.chosen_["corrected"]
+    trained = np.mean([alone(model, number).predict(x[400:]) for number in (0, 1)], axis=0)
+    error = np.std(y[400:] - model.predict(x[400:]))
+    assert error < 0.8 * np.std(y[400:] - trained)
+    assert error < 0.8 * np.std(np.floor(24 * x[:, 0]) % 2)
+    parts = [alone(model, number).predict(x) for number in range(4)]
+    np.testing.assert_allclose(model.predict(x), np.mean(parts, axis=0), rtol=1e-9, atol=1e-12)

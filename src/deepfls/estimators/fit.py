@@ -37,7 +37,15 @@ from deepfls.estimators.settings import (
 )
 from deepfls.estimators.side_by_side import check_systems, trained_systems
 from deepfls.estimators.structure import Structure, structure_of
-from deepfls.estimators.system_runs import Run, chosen_settings, first_system, kept_parts, member_trainer
+from deepfls.estimators.system_runs import (
+    Run,
+    chosen_settings,
+    first_system,
+    kept_parts,
+    learns_means,
+    member_corrector,
+    member_trainer,
+)
 from deepfls.estimators.vocabulary import frozen_masks, restore_frozen, term_words
 from deepfls.training import recipe
 from deepfls.training.checkpoint import Checkpoints
@@ -180,9 +188,13 @@ def _fit_once(
         with progress_bar(settings, data, config, group, folder) as bar:
             if stream is None:
                 assert rows is not None
-                corrects = task.n_classes is None and config.loss == "l2" and config.coverage is None
-                own = member_trainer(run, structure, data, config, validation, bar, random)
-                members = trained_systems(own, settings.n_systems, rows, corrects=corrects)
+                width = 1.0 if choice is None else choice.width
+                own = member_trainer(run, structure, data, config, validation, bar, random, width)
+                corrector = None
+                if choice is not None and choice.corrected:
+                    corrector = member_corrector(run, structure, data, rows, task, random)
+                corrects = learns_means(task, config)
+                members = trained_systems(own, settings.n_systems, rows, corrects=corrects, corrector=corrector)
                 systems, trained = [member.system for member in members], members[0].result
                 initial_sets = np.concatenate([member.initial_sets for member in members], axis=1)
                 if earlier is not None and earlier.initial_sets is not None:

@@ -263,8 +263,10 @@ SETTINGS_TEXT = """
         for a classifier.
     chosen_ : dict
         What ``epochs="auto"`` and ``n_rules="auto"`` chose from the training rows: n_rules, epochs, learning_rate and
-        weight_decay, system_share and line_share (the weights of the trained system and of a linear model in every output),
-        loss and line_loss (on the rows held out; None without), n_held_out. Only where something was chosen.
+        weight_decay, width (times the usual starting width), corrected (whether the second half of several systems are
+        corrections of the first half), system_share and line_share (the weights of the trained system and of a linear model
+        in every output), loss and line_loss (on the rows held out; None without), n_held_out. Only where something was
+        chosen.
     calibration_ : Calibration or None
         Scores of the rows held out for calibration; None without ``coverage``.
     interval_model_ : FLSRegressor, FLSClassifier or None

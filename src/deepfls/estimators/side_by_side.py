@@ -47,6 +47,8 @@ class Member:
 
 # Trains the system of a number from 0 on, from rows, and calls back after every epoch.
 MemberTrainer = Callable[[int, Rows, Callable[[int], None] | None], Member]
+# Gives all systems from those of the first half.
+MemberCorrector = Callable[[list[Member]], list[Member]]
 
 
 def check_systems(settings: Settings, source: Source, n_before: int | None) -> None:
@@ -70,8 +72,13 @@ def check_systems(settings: Settings, source: Source, n_before: int | None) -> N
         )
 
 
-def trained_systems(trained: MemberTrainer, n_systems: int, rows: Rows, *, corrects: bool) -> list[Member]:
-    """The systems in their order. ``corrects``: the second half learns where the first half is wrong."""
+def trained_systems(
+    trained: MemberTrainer, n_systems: int, rows: Rows, *, corrects: bool, corrector: MemberCorrector | None = None
+) -> list[Member]:
+    """The systems in their order.
+
+    ``corrects``: the second half learns where the first half is wrong; with a ``corrector`` it gives the second half.
+    """
     if n_systems == 1:
         return [trained(0, rows, None)]
     n_first = -(-n_systems // 2) if corrects else n_systems
@@ -79,7 +86,9 @@ def trained_systems(trained: MemberTrainer, n_systems: int, rows: Rows, *, corre
     interrupted = any(member.result.stopped_by == "interrupt" for member in members)
     if n_first == n_systems or interrupted:
         return members
-    target = 2.0 * rows.target - _mean_output([member.system for member in members], rows)
+    if corrector is not None:
+        return corrector(members)
+    target = 2.0 * rows.target - outputs_for([member.system for member in members], rows)
     return members + _in_threads(trained, range(n_first, n_systems), Rows.of(rows.x, target, rows.weight))
 
 
@@ -107,7 +116,7 @@ def _in_threads(trained: MemberTrainer, numbers: Sequence[int], rows: Rows) -> l
             return [future.result() for future in futures if not future.cancel()]
 
 
-def _mean_output(systems: Sequence[System], rows: Rows) -> Tensor:
+def outputs_for(systems: Sequence[System], rows: Rows) -> Tensor:
     """Mean of the crisp outputs, (rows, outputs)."""
     parts = []
     with torch.no_grad():

@@ -13,10 +13,11 @@ import torch
 from deepfls._checks.samples import Array
 from deepfls.data.arrays import Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
-from deepfls.estimators.choice import Choice, System, Task, choice_paths, choose
+from deepfls.estimators.choice import Choice, System, Task, choice_paths, scale_consequents
+from deepfls.estimators.comparison import choose
 from deepfls.estimators.set_limits import condition_revision, desired_outputs, measured_sample, set_range
 from deepfls.estimators.settings import DTYPES, Settings
-from deepfls.estimators.side_by_side import Member, MemberTrainer
+from deepfls.estimators.side_by_side import Member, MemberCorrector, MemberTrainer, outputs_for
 from deepfls.estimators.structure import Structure
 from deepfls.estimators.vocabulary import frozen_masks
 from deepfls.functional.constants import SMALLEST_ALPHA
@@ -27,9 +28,10 @@ from deepfls.training.batches import Rows
 from deepfls.training.checkpoint import CheckpointFolder
 from deepfls.training.config import TrainConfig
 from deepfls.training.distributed import Group
-from deepfls.training.loop import train
+from deepfls.training.loop import TrainResult, train
 from deepfls.training.progress import TrainingBar
 from deepfls.training.start import initialize_system
+from deepfls.training.tree_start import start_from_tree
 
 if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem
@@ -61,7 +63,12 @@ class Run:
 
 
 def first_system(
-    run: Run, structure: Structure, data: TrainingData, rows: Rows | None, random: np.random.RandomState
+    run: Run,
+    structure: Structure,
+    data: TrainingData,
+    rows: Rows | None,
+    random: np.random.RandomState,
+    width_factor: float = 1.0,
 ) -> T1FLS | IT2FLS:
     """The system before training: at its starting point, or that of an earlier fit; the same in every process.
 
@@ -77,7 +84,7 @@ def first_system(
     if rows is None or run.earlier is not None:
         return system
     settings, group = run.settings, run.group
-    width: Any = recipe.width(data.n_rows) if settings.width == "auto" else settings.width
+    width: Any = width_factor * recipe.width(data.n_rows) if settings.width == "auto" else settings.width
     # Every process adds the normal equations of its part of the rows.
     first, end = (len(rows) * place // group.size for place in (group.rank, group.rank + 1))
     initialize_system(
@@ -137,11 +144,12 @@ def chosen_settings(
     """The choice of :func:`deepfls.estimators.choice.choose` for these rows."""
     seed = int(random.randint(2**31 - 1))
 
-    def trained(part: Rows, n_rules: int, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
+    def trained(part: Rows, choice: Choice, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
         own = np.random.RandomState((seed + number) % 2**32)
-        system = first_system(run, replace(structure, n_rules=n_rules), data, part, own)
+        own_structure = replace(structure, n_rules=choice.n_rules)
+        system = first_system(run, own_structure, data, part, own, choice.width)
         generator = torch.Generator().manual_seed(int(own.randint(2**31 - 1)))
-        parts = kept_parts(run, replace(structure, n_rules=n_rules), data, system, part)
+        parts = kept_parts(run, own_structure, data, system, part)
         parts |= {"generator": generator, "watch": lambda epoch: note(epoch, system), "warns": False}
         result = train(system, part, config, **parts)
         if result.stopped_by == "interrupt":
@@ -151,7 +159,55 @@ def chosen_settings(
     numbers = recipe.rule_numbers(len(rows)) if run.settings.n_rules == "auto" else (structure.n_rules,)
     paths = choice_paths(run.settings, config)
     own = np.random.RandomState(seed)
-    return choose(rows, config, task, trained, own, rule_numbers=numbers, paths=paths, n_systems=n_members)
+
+    def corrector(part: Rows, n_rules: int, outputs: torch.Tensor) -> list[System]:
+        return corrections(run, replace(structure, n_rules=n_rules), data, part, outputs, np.random.RandomState(seed))
+
+    return choose(
+        rows,
+        config,
+        task,
+        trained,
+        own,
+        rule_numbers=numbers,
+        paths=paths,
+        n_systems=n_members,
+        corrector=corrector if may_correct(run.settings, task, config, len(rows)) else None,
+    )
+
+
+def may_correct(settings: Settings, task: Task, config: TrainConfig, n_rows: int) -> bool:
+    """Whether the second half of the systems may be corrections of the first half."""
+    restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
+    return (
+        settings.n_systems > 1
+        and n_rows >= recipe.CORRECTION_ROWS
+        and settings.kind != "gt2"
+        and learns_means(task, config)
+        and settings.epochs == "auto"
+        and all(value is None for value in restricted)
+    )
+
+
+def learns_means(task: Task, config: TrainConfig) -> bool:
+    """Whether outputs are means of numbers, whose errors can be learned by other systems."""
+    return task.n_classes is None and config.loss == "l2" and config.coverage is None
+
+
+def corrections(
+    run: Run, structure: Structure, data: TrainingData, rows: Rows, outputs: torch.Tensor, random: np.random.RandomState
+) -> list[System]:
+    """The second half of the systems: each adds what the sum before it misses. ``outputs``: the mean of the first half."""
+    systems: list[System] = []
+    left = rows.target - outputs
+    for _ in range(run.settings.n_systems // 2):
+        system = structure.new_system().to(device=run.device, dtype=DTYPES[run.settings.dtype])
+        system.missing = data.has_missing
+        set_range(system, structure, data, None)
+        start_from_tree(system, rows.x, left, sample_weight=rows.weight, random_state=random)
+        left = left - outputs_for([system], rows)
+        systems.append(system)
+    return systems
 
 
 def member_trainer(
@@ -162,6 +218,7 @@ def member_trainer(
     validation: Rows | None,
     bar: TrainingBar | None,
     random: np.random.RandomState,
+    width_factor: float = 1.0,
 ) -> MemberTrainer:
     """What trains the systems of a fit by their number; the first one is that of a fit of one system."""
     n_systems, earlier = run.settings.n_systems, run.earlier
@@ -171,7 +228,7 @@ def member_trainer(
         own = np.random.RandomState(seeds[number])
         before = None if earlier is None else earlier.alone(number)
         own_run = replace(run, earlier=before)
-        system = first_system(own_run, structure, data, rows, own)
+        system = first_system(own_run, structure, data, rows, own, width_factor)
         sets = sets_of(system, data.x_scaling)
         parts = kept_parts(own_run, structure, data, system, rows)
         started = copy.deepcopy(system) if parts["frozen"] and before is None else None
@@ -189,3 +246,28 @@ def member_trainer(
         return Member(system, rows, result, sets, started)
 
     return trained
+
+
+def member_corrector(
+    run: Run, structure: Structure, data: TrainingData, rows: Rows, task: Task, random: np.random.RandomState
+) -> MemberCorrector:
+    """What completes the first half of the systems by corrections.
+
+    The model is the mean of all systems, and corrections are to be added to the mean of the first half. So with k systems,
+    k1 of them trained and k2 corrections, a correction becomes k times itself plus the line of the rows, and a trained
+    system becomes k / k1 times itself less k2 / k1 of that line.
+    """
+
+    def corrected(members: list[Member]) -> list[Member]:
+        added = corrections(run, structure, data, rows, outputs_for([member.system for member in members], rows), random)
+        line = task.lines(rows)[0]
+        n_first, n_all = len(members), len(members) + len(added)
+        for member in members:
+            scale_consequents(member.system, n_all / n_first, line, -len(added) / n_first)
+        result = members
+        for system in added:
+            scale_consequents(system, float(n_all), line, 1.0)
+            result = [*result, Member(system, rows, TrainResult(), sets_of(system, data.x_scaling))]
+        return result
+
+    return corrected

@@ -16,15 +16,23 @@ class Path:
 
     rate: float = 1.0  # times the learning rate
     decay: float = 1.0  # times the weight decay
+    width: float = 1.0  # times the starting width
     shares: tuple[float, ...] = (1.0,)  # of the epochs
 
 
 # On both paths the slopes are nearly common to all rules where rows are few. The second has thrice the rate: averaged over
 # the epochs it fits noise less closely, and needs fewer of them.
-PATHS: tuple[Path, ...] = (Path(1.0, 100.0, (0.06, 0.12, 0.25, 0.5, 1.0)), Path(3.0, 100.0 / 3.0, (0.06, 0.12, 0.25)))
+PATHS: tuple[Path, ...] = (
+    Path(1.0, 100.0, shares=(0.06, 0.12, 0.25, 0.5, 1.0)),
+    Path(3.0, 100.0 / 3.0, shares=(0.06, 0.12, 0.25)),
+)
+# Several systems are compared along this path too: what is too rough in one is even in a mean.
+NARROW_PATHS: tuple[Path, ...] = (Path(1.0, 100.0, 0.25, shares=(0.25, 0.5, 1.0)),)
 # Rows from which one part is held out instead of folds, and rows beyond which a sample of so many is used.
 _FOLD_ROWS, CHOICE_ROWS = 4_000, 16_000
 _N_FOLDS = 3
+# Fewest rows of which the errors of trained systems are worth systems of their own.
+CORRECTION_ROWS = 2_000
 # Numbers of rules that n_rules="auto" compares, and the rows that each rule needs.
 _RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
 

@@ -1,0 +1,278 @@
+"""The comparison that chooses the settings of a fit, on training rows held out in turn.
+
+For every fold systems are trained along the paths of :mod:`deepfls.training.recipe`, and a linear model beside them. The
+smallest loss on the rows held out decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import scipy.optimize
+import torch
+
+from deepfls._checks.samples import Array
+from deepfls.estimators.choice import Choice, System, Task, array_of, inputs_of, mean_target
+from deepfls.training import recipe
+from deepfls.training.batches import Rows
+from deepfls.training.config import TrainConfig
+
+# Trains a new system by a choice and the settings that follow from it, the one of a number from 0 on, and calls back after
+# every epoch with its number and the system.
+Trainer = Callable[[Rows, Choice, TrainConfig, int, Callable[[int, System], None]], None]
+# Systems of a number of rules that correct, one after the other, outputs (rows, outputs) for rows; their sum is added.
+Corrector = Callable[[Rows, int, torch.Tensor], list[System]]
+# What is compared: a share of the epochs, without or with corrections.
+Candidate = tuple[float, bool]
+
+# Fewest rows that are divided, and of the second most frequent class.
+_FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
+# Largest mean number of copies of a row that are laid out.
+_MOST_COPIES = 3
+# Factor of the loss on the first fold from which longer runs are left out on the other folds.
+_RISEN = 1.1
+# Largest share of a system or a line in logits: a mixture of them may be steeper than either.
+_STEEPEST = 2.0
+# n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
+# the epochs.
+_ENOUGH, _COMPARED_SHARE = 1.02, 0.25
+# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
+_BETTER = 0.95
+# Least share of the epochs after which corrections are tried.
+_CORRECTED_SHARE = 0.25
+
+
+def choose(
+    rows: Rows,
+    config: TrainConfig,
+    task: Task,
+    trained: Trainer,
+    random: np.random.RandomState,
+    *,
+    rule_numbers: tuple[int, ...],
+    paths: tuple[recipe.Path, ...],
+    n_systems: int,
+    corrector: Corrector | None = None,
+) -> Choice | None:
+    """The choice for scaled rows; None where they are too few to hold some out.
+
+    ``config`` states the settings of all rows; of more rows than :data:`recipe.CHOICE_ROWS` a sample is used. With several
+    systems it is their mean that is compared: what a mean of systems needs least is that each of them is smooth.
+    """
+    rows = _with_copies(rows)
+    order = random.permutation(len(rows))[: recipe.CHOICE_ROWS]
+    if len(order) < len(rows):
+        size = recipe.batch_size(len(order))
+        config = dataclasses.replace(config, batch_size=size, epochs=recipe.epochs(len(order), size))
+    folds = list(_folds(rows, order, task))
+    if not folds:
+        return None
+    held = _HeldOut(rows, folds, config, task, trained, n_systems, corrector)
+    return held.best(held.fewest_rules(rule_numbers, paths[0]), paths)
+
+
+def _folds(rows: Rows, order: Array, task: Task) -> Iterator[tuple[Array, Array]]:
+    """Places of the training rows and of the rows held out; classes are divided evenly. None where rows are too few."""
+    if len(order) < _FEWEST_ROWS:
+        return
+    if task.n_classes is not None:
+        classes = array_of(rows.target)[order, 0]
+        counts = np.sort(np.bincount(classes.astype(np.int64)))
+        if len(counts) < 2 or counts[-2] < _FEWEST_OF_CLASS:
+            return
+        order = order[np.argsort(classes, kind="stable")]
+    n_parts, n_held = recipe.fold_shares(len(order))
+    part = np.arange(len(order)) % n_parts
+    for number in range(n_held):
+        yield np.sort(order[part != number]), np.sort(order[part == number])
+
+
+class _HeldOut:
+    """Rows held out, their linear predictions, and the losses of systems on them."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        folds: list[tuple[Array, Array]],
+        config: TrainConfig,
+        task: Task,
+        trained: Trainer,
+        n_systems: int,
+        corrector: Corrector | None,
+    ) -> None:
+        self._config, self._task, self._trained, self._n_systems = config, task, trained, n_systems
+        self._corrector = corrector
+        self._mean = mean_target(rows)
+        self._parts = [(_taken(rows, kept), _taken(rows, held)) for kept, held in folds]
+        together = _taken(rows, np.concatenate([held for _, held in folds]))
+        self._target = together.target.cpu().double()
+        self._weight = None if together.weight is None else together.weight.cpu().double()
+        lines: list[list[Array]] = [
+            [line(inputs_of(held)) for line in task.lines(kept)] if task.mixed else [] for kept, held in self._parts
+        ]
+        joined = [np.concatenate(parts) for parts in zip(*lines, strict=True)]
+        losses = [self._loss(outputs) for outputs in joined]
+        self._penalty = int(np.argmin(losses)) if losses else 0
+        self._line = joined[self._penalty] if joined else None
+        self._line_loss = losses[self._penalty] if losses else float("inf")
+
+    def _loss(self, outputs: Array) -> float:
+        """Mean loss of outputs (rows, outputs) for the first of the rows held out."""
+        target = self._target[: len(outputs)]
+        weight = None if self._weight is None else self._weight[: len(outputs)]
+        losses = self._task.losses(torch.from_numpy(outputs), target, self._config.point_loss())
+        if losses.ndim:
+            losses = losses.flatten(1).mean(dim=1) if losses.ndim > 1 else losses
+            losses = losses.mean() if weight is None else (losses * weight).mean()
+        return float(losses)
+
+    def _outputs(self, n_rules: int, path: recipe.Path, *, corrects: bool) -> dict[Candidate, Array]:
+        """Outputs for the rows held out, by the shares of the epochs; with ``corrects`` also with corrections."""
+        epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
+        found: dict[Candidate, list[Array]] = {}
+        choice = Choice(n_rules, path.rate, path.decay, path.width, max(path.shares))
+        for kept, held in self._parts:
+            for share, (of_kept, of_held) in self._fold_outputs(kept, held, choice, epochs).items():
+                found.setdefault((share, False), []).append(of_held)
+                if corrects and self._corrector is not None and share >= _CORRECTED_SHARE:
+                    added = self._corrector(kept, n_rules, torch.from_numpy(of_kept).to(kept.target))
+                    outputs = of_held + sum(self._task.outputs(system, held.x) for system in added)
+                    found.setdefault((share, True), []).append(outputs)
+            if len(self._parts) > 1 and held is self._parts[0][1]:
+                longest = self._useful_share({share: parts[0] for (share, other), parts in found.items() if not other})
+                epochs = {epoch: share for epoch, share in epochs.items() if share <= longest}
+                choice = dataclasses.replace(choice, epoch_share=longest)
+        return {key: np.concatenate(parts) for key, parts in found.items() if len(parts) == len(self._parts)}
+
+    def _fold_outputs(
+        self, kept: Rows, held: Rows, choice: Choice, epochs: dict[int, float]
+    ) -> dict[float, tuple[Array, Array]]:
+        """Mean outputs of systems trained on ``kept``, for these rows and for those held out, by shares of epochs."""
+        seen: dict[float, list[tuple[Array, Array]]] = {}
+
+        def note(epoch: int, system: System) -> None:
+            if epoch in epochs:
+                pair = tuple(self._task.outputs(system, part.x) for part in (kept, held))
+                seen.setdefault(epochs[epoch], []).append((pair[0], pair[1]))
+
+        for number in range(self._n_systems):
+            self._trained(kept, choice, choice.config(self._config), number, note)
+        whole = {share: pairs for share, pairs in seen.items() if len(pairs) == self._n_systems}
+        return {
+            share: (np.mean([pair[0] for pair in pairs], axis=0), np.mean([pair[1] for pair in pairs], axis=0))
+            for share, pairs in whole.items()
+        }
+
+    def _useful_share(self, outputs: dict[float, Array]) -> float:
+        """The largest share of the epochs that the other folds need to see, from the outputs of the first one.
+
+        Beyond twice the best share only if the loss has not risen by much: where it has, rows are learned by heart.
+        """
+        losses = {share: self._loss(found) for share, found in outputs.items() if np.isfinite(found).all()}
+        if not losses:
+            return 1.0
+        best = min(losses, key=lambda share: losses[share])
+        return max(share for share in losses if share <= 2.1 * best or losses[share] <= _RISEN * losses[best])
+
+    def fewest_rules(self, numbers: tuple[int, ...], path: recipe.Path) -> int:
+        """The fewest rules that are nearly as good as the best number."""
+        if len(numbers) == 1:
+            return numbers[0]
+        share = max((share for share in path.shares if share <= _COMPARED_SHARE), default=path.shares[-1])
+        path = dataclasses.replace(path, shares=(share,))
+        losses = []
+        for n_rules in numbers:
+            outputs = self._outputs(n_rules, path, corrects=False)
+            losses.append(min((self._mixed(found)[0] for found in outputs.values()), default=float("inf")))
+        enough = min(losses) * (_ENOUGH if min(losses) > 0 else 1.0)
+        return next(n_rules for n_rules, loss in zip(numbers, losses, strict=True) if loss <= enough)
+
+    def best(self, n_rules: int, paths: tuple[recipe.Path, ...]) -> Choice:
+        """The path, epochs and shares with the smallest loss."""
+        best, smallest = Choice(n_rules, loss=float("inf")), float("inf")
+        for path in paths:
+            for (share, corrected), outputs in self._outputs(n_rules, path, corrects=True).items():
+                loss, own, other = self._mixed(outputs)
+                compared = loss / _BETTER if corrected else loss
+                if compared < smallest:
+                    smallest = compared
+                    best = Choice(
+                        n_rules, path.rate, path.decay, path.width, share, corrected, own, other, self._penalty, loss
+                    )
+        return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
+
+    def _mixed(self, outputs: Array) -> tuple[float, Array | float, Array | float]:
+        """The smallest loss of mixtures of a system and the line, and their shares."""
+        if not np.isfinite(outputs).all():
+            return float("inf"), 1.0, 0.0
+        if self._line is None:
+            return self._loss(outputs), 1.0, 0.0
+        shares = self._number_shares(outputs, self._line) if self._task.n_classes is None else None
+        own, other = self._class_shares(outputs, self._line) if shares is None else shares
+        mixture = own * outputs + other * self._line
+        if self._task.n_classes is None:
+            mixture = mixture + (1.0 - own - other) * self._mean
+        loss, pure = self._loss(mixture), self._loss(outputs)
+        # Systems of the folds have fewer rows than the one to come, and deserve a smaller share than that one.
+        return (pure, 1.0, 0.0) if pure <= _ENOUGH * loss else (loss, own, other)
+
+    def _number_shares(self, outputs: Array, line: Array) -> tuple[Array, Array]:
+        """Shares of a system and a line (outputs,): at least 0, together at most 1, by least squares."""
+        # What the shares leave to 1 is that of the mean of the targets.
+        target, outputs, line = (values - self._mean for values in (self._target.numpy(), outputs, line))
+        root = np.ones(len(target)) if self._weight is None else np.sqrt(self._weight.numpy())
+        shares = []
+        for k in range(target.shape[1]):
+            design = np.stack([outputs[:, k], line[:, k]], axis=1) * root[:, None]
+            found, _ = scipy.optimize.nnls(design, target[:, k] * root)
+            if found.sum() > 1.0:
+                step = design[:, 0] - design[:, 1]
+                own = step @ (target[:, k] * root - design[:, 1]) / max(float(step @ step), 1e-300)
+                found = np.array([np.clip(own, 0.0, 1.0), 1.0 - np.clip(own, 0.0, 1.0)])
+            shares.append(found)
+        own, other = np.transpose(shares)
+        return own, other
+
+    def _class_shares(self, outputs: Array, line: Array) -> tuple[Array, Array]:
+        """Shares of the logits of a system and of a line, the same for all classes, by the cross-entropy."""
+        target = self._target.numpy()[:, 0].astype(np.int64)
+        weight = np.ones(len(target)) if self._weight is None else self._weight.numpy()
+        terms = np.stack([outputs, line])
+        of_class = terms[:, np.arange(len(target)), target]
+
+        def loss(shares: Array) -> tuple[float, Array]:
+            logits = np.tensordot(shares, terms, axes=1)
+            logits -= logits.max(axis=1, keepdims=True)
+            odds = np.exp(logits)
+            total = odds.sum(axis=1, keepdims=True)
+            losses = np.log(total[:, 0]) - logits[np.arange(len(target)), target]
+            slopes = (odds / total * terms).sum(axis=2) - of_class
+            return float(losses @ weight) / len(target), slopes @ weight / len(target)
+
+        bounds = [(0.0, _STEEPEST)] * 2
+        found = scipy.optimize.minimize(loss, np.array([0.5, 0.5]), jac=True, bounds=bounds, method="L-BFGS-B").x
+        own, other = (np.full(outputs.shape[1], share) for share in found)
+        return own, other
+
+
+def _with_copies(rows: Rows) -> Rows:
+    """Rows of whole weights as so many copies.
+
+    A fit merges equal rows. New rows may equal training rows as often as these equal each other, and a choice has to see
+    that: copies may lie on both sides of a fold.
+    """
+    if rows.weight is None:
+        return rows
+    weight = array_of(rows.weight)
+    copies = np.rint(weight / weight[weight > 0].min(initial=np.inf)) if (weight > 0).any() else np.ones(len(rows))
+    whole = np.allclose(copies * weight[weight > 0].min(initial=np.inf), weight, rtol=1e-4)
+    if not whole or copies.sum() > _MOST_COPIES * len(rows):
+        return rows
+    places = torch.from_numpy(np.repeat(np.arange(len(rows)), copies.astype(np.int64)))
+    return Rows(rows.packed[places][:, :-1].contiguous(), rows.n_features, rows.n_targets)
+
+
+def _taken(rows: Rows, places: Array) -> Rows:
+    return Rows(rows.packed[torch.from_numpy(places)], rows.n_features, rows.n_targets)

@@ -1,0 +1,50 @@
+"""Systems that begin at the leaves of a tree."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.tree import DecisionTreeRegressor
+
+from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training.tree_start import leaf_boxes, start_from_tree
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.uniform(-1, 1, size=(600, 3))
+STEPS = np.floor(10 * X[:, [1]]) % 2  # twenty narrow parts of one input
+
+
+def test_boxes_hold_the_rows_of_their_leaves() -> None:
+    tree = DecisionTreeRegressor(max_leaf_nodes=7, random_state=0).fit(X, STEPS)
+    low, high = leaf_boxes(tree.tree_, np.stack([X.min(axis=0), X.max(axis=0)]))
+    assert low.shape == high.shape == (7, 3)
+    inside = ((X[:, None] >= low - 1e-6) & (X[:, None] <= high + 1e-6)).all(axis=2)
+    assert (inside.sum(axis=1) == 1).mean() > 0.99
+    for leaf in np.unique(tree.apply(X)):
+        assert inside[tree.apply(X) == leaf].all(axis=0).any()
+
+
+@pytest.mark.parametrize("cls", [T1FLS, IT2FLS])
+def test_narrow_parts_of_an_input_are_found_without_training(cls: type) -> None:
+    system = cls(3, 1, n_rules=24, dtype=torch.float64)
+    x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    error = float(((system(x).detach() - y) ** 2).mean().sqrt())
+    assert error < 0.5 * STEPS.std()
+
+
+def test_a_tree_of_one_leaf_gives_a_line() -> None:
+    system = T1FLS(3, 1, n_rules=4, dtype=torch.float64)
+    x = torch.from_numpy(X[:8])
+    y = x[:, :1] + 2.0
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    torch.testing.assert_close(system(x).detach(), y, atol=0.05, rtol=0.0)
+
+
+def test_heavy_rows_decide() -> None:
+    system = T1FLS(3, 1, n_rules=6, dtype=torch.float64)
+    x, y = torch.from_numpy(X), torch.from_numpy(np.where(np.arange(600) % 2, 1.0, -1.0)[:, None])
+    weight = torch.from_numpy(np.where(np.arange(600) % 2, 1.0, 1e-6))
+    start_from_tree(system, x, y, sample_weight=weight, random_state=np.random.RandomState(0))
+    assert float(system(x).detach().mean()) > 0.95
