@@ -38,13 +38,13 @@ def is_chosen(settings: Settings) -> bool:
     return settings.patience is None and (settings.epochs == "auto" or settings.n_rules == "auto")
 
 
-def choice_paths(settings: Settings, config: TrainConfig) -> tuple[recipe.Path, ...]:
+def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[recipe.Path, ...]:
     """The runs that are compared; what a user has set stays."""
     if settings.epochs != "auto":
         return (recipe.Path(),)
-    paths = recipe.PATHS[: 2 if settings.learning_rate == "auto" else 1]
-    if settings.n_systems > 1 and settings.width == "auto":
-        paths += recipe.NARROW_PATHS
+    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto")
+    if settings.learning_rate != "auto":
+        paths = tuple(path for path in paths if path.rate == 1.0)
     if settings.weight_decay != "auto":
         paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths)
     if config.schedule in ("averaged", "constant"):

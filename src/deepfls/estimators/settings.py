@@ -167,7 +167,7 @@ SETTINGS_TEXT = """
         "auto": "averaged" for arrays, "onecycle" for a source.
     weight_decay : float or "auto"
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
-        350 / rows, at most 1; a hundred times that with ``epochs="auto"``, which pays in long runs. A ``weight_decay``
+        350 / rows, at most 1; a hundred times that with ``epochs="auto"``, less beyond 1,000 rows. A ``weight_decay``
         among the ``optimizer_options`` is torch's, of all parameters towards 0, and comes on top.
     gradient_clip : float, optional
         Largest norm of a gradient. None: no limit.

@@ -157,7 +157,7 @@ def chosen_settings(
 
     n_members = min(run.settings.n_systems, _CHOICE_SYSTEMS)
     numbers = recipe.rule_numbers(len(rows)) if run.settings.n_rules == "auto" else (structure.n_rules,)
-    paths = choice_paths(run.settings, config)
+    paths = choice_paths(run.settings, config, len(rows))
     own = np.random.RandomState(seed)
 
     def corrector(part: Rows, n_rules: int, outputs: torch.Tensor) -> list[System]:

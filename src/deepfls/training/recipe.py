@@ -20,14 +20,6 @@ class Path:
     shares: tuple[float, ...] = (1.0,)  # of the epochs
 
 
-# On both paths the slopes are nearly common to all rules where rows are few. The second has thrice the rate: averaged over
-# the epochs it fits noise less closely, and needs fewer of them.
-PATHS: tuple[Path, ...] = (
-    Path(1.0, 100.0, shares=(0.06, 0.12, 0.25, 0.5, 1.0)),
-    Path(3.0, 100.0 / 3.0, shares=(0.06, 0.12, 0.25)),
-)
-# Several systems are compared along this path too: what is too rough in one is even in a mean.
-NARROW_PATHS: tuple[Path, ...] = (Path(1.0, 100.0, 0.25, shares=(0.25, 0.5, 1.0)),)
 # Rows from which one part is held out instead of folds, and rows beyond which a sample of so many is used.
 _FOLD_ROWS, CHOICE_ROWS = 4_000, 16_000
 _N_FOLDS = 3
@@ -35,6 +27,20 @@ _N_FOLDS = 3
 CORRECTION_ROWS = 2_000
 # Numbers of rules that n_rules="auto" compares, and the rows that each rule needs.
 _RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
+
+
+def paths(n_rows: int, *, several: bool) -> tuple[Path, ...]:
+    """The runs that are compared; of several systems one more.
+
+    Where rows are few the slopes are nearly common to all rules. The second path has thrice the rate: averaged over the
+    epochs it fits noise less closely, and needs fewer of them. The third has narrow sets: what is too rough in one system
+    is even in a mean.
+    """
+    decay = 100.0 * min(1.0, 1_000 / n_rows)
+    usual = Path(1.0, decay, shares=(0.06, 0.12, 0.25, 0.5, 1.0))
+    fast = Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
+    narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
+    return (usual, fast, narrow) if several else (usual, fast)
 
 
 def batch_size(n_rows: int) -> int:
