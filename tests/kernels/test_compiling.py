@@ -7,8 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import deepfls
+from deepfls.kernels import step, updates
 
 SOURCE = Path(deepfls.__file__).parent
 # Prints a value of a compiled function that calls one from another file.
@@ -96,3 +100,9 @@ def test_importing_changes_no_setting_of_numba() -> None:
         "assert config.CACHE_DIR == before\n"
     )
     subprocess.run([sys.executable, "-c", source], check=True)
+
+
+@pytest.mark.parametrize("kernel", [updates.step_kernel(True, False), step.row_kernel(False, True, False)])
+def test_variables_of_a_kernel_are_the_same_in_every_process(kernel: Any) -> None:
+    """Numba keys kept machine code on them: a compiled function among them would be compiled in every process."""
+    assert {type(cell.cell_contents) for cell in kernel.py_func.__closure__} == {bool}

@@ -83,10 +83,16 @@ def update(theta, gradient, rule, state, rate):
         theta[place] = min(max(theta[place], low[i]), high[i])
 
 
+# Names of this module, not variables of `step_kernel`: Numba keys kept machine code on the variables that a function closes
+# over, and the key of a compiled function differs in every process.
+_type_1_rows = row_kernel(True, False, False)
+_interval_rows = row_kernel(True, True, False)
+_plane_rows = row_kernel(True, True, True)
+
+
 @functools.cache
 def step_kernel(interval, planes):
     """The training steps of a kind of systems."""
-    run_rows = row_kernel(True, interval, planes)
 
     @compiled
     def run_steps(theta, gradient, rows, order, first, end, size, scale, record, shared, rule, state, rates, losses):
@@ -115,7 +121,12 @@ def step_kernel(interval, planes):
                 expand_terms(theta, terms, tables, fills, blocks, expanded)
             if rates.shape[0]:
                 form.batch_first, scale = begin, 1.0 / (n_rows * form.n_targets)
-            losses[k] = run_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            if planes:
+                losses[k] = _plane_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            elif interval:
+                losses[k] = _interval_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            else:
+                losses[k] = _type_1_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
             if terms.shape[0]:
                 gather_terms(to_expanded, terms, tables, blocks, gradient)
             if rates.shape[0]:
