@@ -84,6 +84,17 @@ def test_crisp_output_lies_in_the_type_reduced_set() -> None:
     assert (y <= upper).all()
 
 
+def test_raw_values_set_outside_their_range_reach_later_predictions() -> None:
+    model = regressor(centers_within="data").fit(X, Y)
+    before = model.predict(X)
+    raw, (low, high) = model.system_.antecedents.raw_centers, model.system_.antecedents.bounds[:2]
+    raw.data[:] = 2.0 * high - raw.data  # the reflection at the upper end gives the same values again
+    assert bool((raw.data >= high).all())
+    assert model.predict(X) == pytest.approx(before, rel=1e-9)
+    raw.data[:] = low
+    assert not np.allclose(model.predict(X), before)
+
+
 def test_rule_weights_add_up_to_one() -> None:
     np.testing.assert_allclose(regressor().fit(X, Y)._model.rule_weights(LONG).sum(axis=1), 1.0, rtol=1e-12)
 

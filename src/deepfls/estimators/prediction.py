@@ -208,7 +208,8 @@ _COMPILED: weakref.WeakKeyDictionary[System, CompiledOutputs | None] = weakref.W
 
 
 def _compiled(system: System) -> CompiledOutputs | None:
-    if kernels_are_off():
+    # Raw values may have been set since: outside their bounds they are not the values, which the kernels take them for.
+    if kernels_are_off() or not system.antecedents.within_bounds():
         return None
     if system not in _COMPILED:
         _COMPILED[system] = compiled_outputs(system)

@@ -113,8 +113,8 @@ class _Antecedents(ConstrainedModule):
         """Whether the raw values are within the bounds, so that they are the values."""
         if self.bounds is None:
             return True
-        pairs = ((self.raw_centers, self.bounds[:2]), (self.raw_sigmas, self.bounds[2:]))
-        return all(bool(((raw >= low) & (raw <= high)).all()) for raw, (low, high) in pairs)
+        raw = torch.stack([self.raw_centers.detach(), self.raw_sigmas.detach()])
+        return bool(((raw >= self.bounds[::2]) & (raw <= self.bounds[1::2])).all())
 
     def _of_rules(self, values: Tensor, absent: float) -> Tensor:
         """Values of the sets for every rule, (rules, features); ``absent`` where a rule has no condition."""
