@@ -15,7 +15,7 @@ FOLDERS = [
     ("_checks, _files", "and metrics: checks, files, measures"),
     ("functional", "formulas in plain torch"),
     ("kernels", "compiled twin of functional and nn"),
-    ("nn", "modules: T1FLS, IT2FLS"),
+    ("nn", "modules: T1FLS, IT2FLS, GT2FLS"),
     ("data", "tables, scaling, sources of rows"),
     ("training", "flat parameters, loop, checkpoints"),
     ("estimators", "fit pipeline, prediction, intervals"),
