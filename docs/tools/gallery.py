@@ -152,8 +152,8 @@ def index_page(done: list[tuple[Example, Outcome]]) -> str:
         for example, result in done
     )
     text = (
-        "Scripts of a few seconds each, run when this site is built. They illustrate: data and settings were chosen to "
-        "show something in one picture. Measurements are under [Results](../RESULTS.md)."
+        "Scripts of a few seconds each, run when this site is built. They illustrate: data and settings were chosen, with "
+        "a look at the results, to show something in one picture. Measurements are under [Results](../RESULTS.md)."
     )
     return f'# Gallery\n\n{text}\n\n<div class="gallery">\n{cards}\n</div>\n'
 

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import deepfls
+import readme
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,6 +17,12 @@ def test_citation_and_changelog_name_the_version_of_the_package() -> None:
     newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert newest is not None
     assert newest.group(1) == deepfls.__version__
+
+
+def test_readme_is_short_and_has_the_figures_of_the_results() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 120
+    assert text == readme.with_tables(text, (ROOT / "RESULTS.md").read_text(encoding="utf-8")), "run docs/tools/readme.py"
 
 
 def test_workflow_calls_make_targets_that_exist() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from deepfls import FLSRegressor, load
 from deepfls.training.checkpoint import Checkpoints
-from deepfls.training.flat import ByKernel
+from deepfls.training.steps import ByKernel
 from stream_cases import SETTINGS, StopError, assert_same_bits, columns, regression, write
 
 PLANES: dict[str, Any] = {**SETTINGS, "kind": "gt2", "loss": "quantiles"}
@@ -50,18 +50,16 @@ def test_levels_are_calibrated_on_rows_of_a_stream(path: Path) -> None:
 def test_interrupted_run_goes_on_to_the_same_bits(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The levels of the rows follow from the number of the step, which a checkpoint has to keep."""
     whole = FLSRegressor(**PLANES).fit(regression(path))
-    step, calls = ByKernel.__call__, 0
+    run = ByKernel.run
 
-    def stopping(self: ByKernel, *arguments: Any, **options: Any) -> float:
-        nonlocal calls
-        calls += 1
-        if calls == 20:
+    def stopping(self: ByKernel, batch: Any, rates: list[float], number: int, optimizer: Any) -> Any:
+        if number + len(rates) >= 20:
             raise StopError
-        return step(self, *arguments, **options)
+        return run(self, batch, rates, number, optimizer)
 
     kept = Checkpoints(tmp_path / "kept", every=4)
     with monkeypatch.context() as patched:
-        patched.setattr(ByKernel, "__call__", stopping)
+        patched.setattr(ByKernel, "run", stopping)
         with pytest.raises(StopError):
             FLSRegressor(**PLANES).fit(regression(path), checkpoints=kept)
     resumed = FLSRegressor(**PLANES).fit(regression(path), checkpoints=replace(kept, resume=True))
