@@ -40,8 +40,16 @@ def test_one_number_of_terms_for_each_input() -> None:
     model = regressor(n_terms=[2, 4, 3]).fit(TABLE, Y)
     assert [len(words) for words in PlainSystem.of(model).words] == [2, 4, 3]
     assert (model.complexity().sets_per_input <= [2, 4, 3]).all()
-    with pytest.raises(ValueError, match="n_terms must be a number or have one for each of 3 inputs"):
+    with pytest.raises(ValueError, match="n_terms must be a number or have one for each of 3 columns"):
         regressor(n_terms=[2, 3]).fit(X, Y)
+
+
+def test_numbers_of_terms_count_columns_where_a_category_makes_several_inputs() -> None:
+    rows = [[value, ("red", "green", "blue")[place % 3]] for place, value in enumerate(X[:90, 0].tolist())]
+    model = FLSRegressor(n_rules=3, n_terms=[4, 2], epochs=2, random_state=0).fit(rows, Y[:90])
+    assert model._structure_.n_features == 4
+    assert model._structure_.terms_per_input == (4, 2, 2, 2)
+    assert model.complexity().sets_per_input.max() <= 4
 
 
 def test_rules_read_in_the_words_given_and_survive_a_file(tmp_path: Path) -> None:

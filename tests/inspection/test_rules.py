@@ -95,7 +95,7 @@ def test_json_reproduces_the_predictions(name: str) -> None:
     model = regressor(name)
     near = X[:40]
     np.testing.assert_allclose(
-        predictions_from_json(model.rules_as_text(format="json"), near), model.predict(near), rtol=1e-8
+        predictions_from_json(model.rules_as_text(format="json"), near), model.predict(near), rtol=1e-9
     )
 
 
@@ -103,7 +103,7 @@ def test_json_of_a_classifier_reproduces_its_scores() -> None:
     model = classifier()
     scores = predictions_from_json(model.rules_as_text(format="json"), X[:40])
     odds = np.exp(scores - scores.max(axis=1, keepdims=True))
-    np.testing.assert_allclose(odds / odds.sum(axis=1, keepdims=True), model.predict_proba(X[:40]), rtol=1e-8)
+    np.testing.assert_allclose(odds / odds.sum(axis=1, keepdims=True), model.predict_proba(X[:40]), rtol=1e-9)
 
 
 NUMBER = r"-?[\d.]+(?:e[+-]\d+)?"
@@ -149,7 +149,7 @@ def test_text_reproduces_the_predictions_with_all_digits(name: str) -> None:
     settings = SYSTEMS[name]
     text = model.rules_as_text(digits=None)
     found = predictions_from_text(text, X[:40], settings["kind"], settings.get("type_reduction", "km"))
-    np.testing.assert_allclose(found, model.predict(X[:40]), rtol=1e-8)
+    np.testing.assert_allclose(found, model.predict(X[:40]), rtol=1e-9)
 
 
 def test_rules_stand_in_the_order_of_their_firing() -> None:
@@ -178,7 +178,7 @@ def test_drop_leaves_out_sets_that_do_not_matter_and_says_what_it_costs(name: st
     assert rules.effect is not None
     assert rules.effect.before == pytest.approx(root_mean_squared_error(Y[:, 0], model.predict(x)), rel=1e-9)
     assert rules.effect.after == pytest.approx(
-        root_mean_squared_error(Y[:, 0], predictions_from_json(rules.render("json"), x)[:, 0]), rel=1e-8
+        root_mean_squared_error(Y[:, 0], predictions_from_json(rules.render("json"), x)[:, 0]), rel=1e-9
     )
     assert "x3 is" not in rules.render()
     assert f"RMSE {rules.effect.before:.6g} with all" in rules.render("markdown")

@@ -42,6 +42,23 @@ def test_permutation_equals_a_full_pass(model: FLSRegressor) -> None:
     assert found.permutation[1] == pytest.approx(growth, rel=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["it2", "gt2"])
+def test_permutation_equals_a_full_pass_with_unknown_and_clipped_values(kind: str) -> None:
+    known = PLAIN.copy()
+    known[RNG.random(known.shape) < 0.1] = np.nan
+    options = {"kind": kind, "n_rules": 3, "n_systems": 2, "epochs": 3, "extrapolation": "clip", "random_state": 0}
+    model = FLSRegressor(**options).fit(known[:200], TARGET[:200])
+    x = known.copy()
+    x[::5] *= 4.0  # beyond the range of the training rows
+    found = model.explain_data(x, TARGET, random_state=3)
+    sample, order = (np.random.RandomState(3).permutation(300) for _ in range(2))
+    shuffled = x[sample]
+    shuffled[:, 1] = x[sample][order, 1]
+    before, after = (root_mean_squared_error(TARGET[sample], model.predict(rows)) for rows in (x[sample], shuffled))
+    assert found.permutation[1] == pytest.approx(after - before, rel=1e-9)
+    assert np.isfinite(found.gradient).all()
+
+
 def test_gradient_equals_finite_differences(model: FLSRegressor) -> None:
     step = 1e-5
     up, down = PLAIN.copy(), PLAIN.copy()

@@ -20,6 +20,7 @@ from sklearn.utils import check_random_state
 from deepfls._checks.samples import Array
 from deepfls._checks.values import check_option
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
+from deepfls.data.columns import Columns
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.choice import Choice, Task, is_chosen
@@ -93,7 +94,7 @@ def fit(
         warn_of_odd_data(source)
     if earlier is not None and isinstance(source, ArraySource):
         _check_continued(
-            earlier, _structure(settings, source.n_features, source.n_outputs, source.n_rows, earlier), source.classes
+            earlier, _structure(settings, source.columns, source.n_outputs, source.n_rows, earlier), source.classes
         )
     check_settings(settings)
     settings = intervals.with_auto_calibration(settings)
@@ -121,11 +122,20 @@ def fit(
     return replace(result, calibration=part.calibration, part=part)
 
 
-def _structure(settings: Settings, n_features: int, n_outputs: int, n_rows: int, earlier: FitResult | None) -> Structure:
-    """The structure of the system; ``n_rules="auto"`` is the number of an earlier fit, or that before a choice."""
+def _structure(settings: Settings, columns: Columns, n_outputs: int, n_rows: int, earlier: FitResult | None) -> Structure:
+    """The structure of the system; ``n_rules="auto"`` is the number of an earlier fit, or that before a choice.
+
+    A list of ``n_terms`` has one number for each column, which holds for all inputs that a category makes.
+    """
     if settings.n_rules == "auto":
         settings = replace(settings, n_rules=recipe.usual_rules(n_rows) if earlier is None else earlier.structure.n_rules)
-    return structure_of(settings, n_features, n_outputs)
+    given, n_columns = settings.n_terms, len(columns.columns)
+    if given is not None and not isinstance(given, int | np.integer):
+        if isinstance(given, str) or len(given) != n_columns:
+            raise ValueError(f"n_terms must be a number or have one for each of {n_columns} columns, got {given!r}.")
+        spans = zip(given, columns.spans, strict=True)
+        settings = replace(settings, n_terms=[count for count, (first, end) in spans for _ in range(first, end)])
+    return structure_of(settings, columns.width, n_outputs)
 
 
 def _fit_once(
@@ -153,7 +163,7 @@ def _fit_once(
         data = _data_of(run, plan, random)
         if watched is not None:
             data = replace(data, validation=watched)
-        structure = _structure(settings, source.n_features, data.n_outputs, data.n_rows, earlier)
+        structure = _structure(settings, source.columns, data.n_outputs, data.n_rows, earlier)
         if isinstance(source, ArraySource):
             structure = replace(structure, n_rules=fewer_rules(structure.n_rules, data.n_rows, tells=tells))
         if earlier is not None and earlier.input_range is not None:

@@ -143,8 +143,8 @@ SETTINGS_TEXT = """
         "data": the center of every set stays within the range of its input in the training data, and its width between a
         twentieth of the spacing of the data and four ranges. "free": no limits.
     n_terms : int or list of int, optional
-        Sets of every input, or of each input, that all rules share: a rule has one of them, or none. None: every rule has
-        sets of its own.
+        Sets of every input, or of the inputs of each column of X, that all rules share: a rule has one of them, or none.
+        None: every rule has sets of its own.
     max_conditions : int, optional
         Largest number of conditions of a rule: those that matter least are left out while the system trains. None: a
         condition on every input, or, with ``n_terms``, as many as help.
