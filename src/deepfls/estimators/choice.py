@@ -47,6 +47,9 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
         paths = tuple(path for path in paths if path.rate == 1.0)
     if settings.weight_decay != "auto":
         paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths)
+    if settings.n_terms is not None or settings.max_conditions is not None:
+        # The conditions of rules are revised at shares of a run, so the middle of a long run is no short one.
+        return tuple(dataclasses.replace(path, shares=(share,)) for path in paths for share in path.shares)
     if config.schedule in ("averaged", "constant"):
         return paths
     # The rate follows from the number of epochs, so every number of them is a run of its own.

@@ -129,7 +129,8 @@ def _structure(settings: Settings, columns: Columns, n_outputs: int, n_rows: int
     """
     if settings.n_rules == "auto":
         settings = replace(settings, n_rules=recipe.usual_rules(n_rows) if earlier is None else earlier.structure.n_rules)
-    given, n_columns = settings.n_terms, len(columns.columns)
+    given: Any = settings.n_terms
+    n_columns = len(columns.columns)
     if given is not None and not isinstance(given, int | np.integer):
         if isinstance(given, str) or len(given) != n_columns:
             raise ValueError(f"n_terms must be a number or have one for each of {n_columns} columns, got {given!r}.")

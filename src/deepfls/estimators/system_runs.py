@@ -31,6 +31,7 @@ from deepfls.training.distributed import Group
 from deepfls.training.loop import TrainResult, train
 from deepfls.training.progress import TrainingBar
 from deepfls.training.start import initialize_system
+from deepfls.training.steps import mean_loss
 from deepfls.training.tree_start import start_from_tree
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 # Systems whose mean stands for that of all in the choice of settings.
 _CHOICE_SYSTEMS = 3
+# Starts of a system whose rules share terms, of which the one of the smallest loss on the training rows is kept. Which term
+# a rule has is a choice that training revises but seldom undoes, so a single start may end far from the best.
+_TERM_STARTS = 4
 
 
 @dataclass(frozen=True)
@@ -227,6 +231,24 @@ def member_trainer(
     def trained(number: int, rows: Rows, watch: Callable[[int], None] | None) -> Member:
         own = np.random.RandomState(seeds[number])
         before = None if earlier is None else earlier.alone(number)
+        if structure.n_terms is None or before is not None:
+            return from_start(number, rows, watch, own, before)
+        members: list[Member] = []
+        for _ in range(_TERM_STARTS):
+            members.append(from_start(number, rows, watch, own, None))
+            if members[-1].result.stopped_by == "interrupt":
+                break
+        with torch.no_grad():
+            losses = [float(mean_loss(config.loss_function(), member.system, rows)) for member in members]
+        return members[int(np.nanargmin([*losses, np.inf]) % len(members))]
+
+    def from_start(
+        number: int,
+        rows: Rows,
+        watch: Callable[[int], None] | None,
+        own: np.random.RandomState,
+        before: ScaledSystem | None,
+    ) -> Member:
         own_run = replace(run, earlier=before)
         system = first_system(own_run, structure, data, rows, own, width_factor)
         sets = sets_of(system, data.x_scaling)
