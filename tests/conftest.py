@@ -1,4 +1,4 @@
-"""What tests of several folders share: headless Chromium, driven by Playwright."""
+"""What tests of several folders share: headless Chromium, driven by Playwright, and property tests without a clock."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("tests", deadline=None)  # on a busy machine a deadline fails tests that are right
+settings.load_profile("tests")
 
 FLAGS = [
     "--headless",

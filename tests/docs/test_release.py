@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 import deepfls
 import readme
 
@@ -31,6 +33,16 @@ def test_workflow_calls_make_targets_that_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     assert {"lint", "test", "docs", "package"} <= called
     assert called <= set(re.findall(r"^([a-z][\w-]*):(?!=)", makefile, flags=re.MULTILINE))
+
+
+def test_workflow_tests_every_python_that_is_promised() -> None:
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+    matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert matrix["python"] == re.findall(r"Python :: (3\.\d+)", project)
+    systems = {*matrix["system"], *(entry["system"] for entry in matrix["include"])}
+    assert systems == {"ubuntu-latest", "macos-latest", "windows-latest"}
 
 
 def test_lowest_versions_are_printed_for_every_promised_range(capsys) -> None:
