@@ -89,7 +89,7 @@ def write_files(folder: Path) -> None:
     frame.to_csv(folder / "rows.csv", index=False)
     frame.to_parquet(folder / "rows.parquet", row_group_size=50)
     frame[["a", "y"]].to_csv(folder / "narrow.csv", index=False)
-    frame.assign(y=["text", *map(str, values[1:, 2])]).to_parquet(folder / "bad.parquet", row_group_size=50)
+    frame.assign(y=[np.inf, *values[1:, 2]]).to_parquet(folder / "bad.parquet", row_group_size=50)
     (folder / "ragged.csv").write_text((folder / "rows.csv").read_text() + "1,2,3,4\n")
 
 

@@ -153,14 +153,14 @@ def rate(rows: Path, n_rows: int, n_workers: int) -> float:
     settings = {"kind": "it2", "n_rules": 50, "epochs": 4, "batch_size": 32_768, "random_state": 0}
     model = engine.fit(FLSRegressor(**settings), ParquetSource(rows, target="y"), num_workers=n_workers)
     seconds = [row["seconds"] for row in model.history_]
-    return n_rows / min(np.diff(seconds))
+    return n_rows / float(np.diff(seconds).min())
 
 
 def speed(folder: Path) -> Iterator[Row]:
     n_rows = 1_048_576
     rows = write_rows(folder / "fast", n_rows, 30, group_rows=65_536)
     rates = [[rate(rows, n_rows, n_workers) for n_workers in (1, 2)] for _ in range(2)]
-    one, two = np.max(rates, axis=0)
+    one, two = np.max(rates, axis=0).tolist()
     yield Row("30 inputs, 50 rules, one worker of 32,768 rows a step", one, "rows/s")
     yield Row("30 inputs, 50 rules, two workers of 16,384 rows a step each", two, "rows/s")
     yield Row("two workers / one", two / one, "x", Target(">=", 1.5))
