@@ -34,7 +34,7 @@ HOSTILE = [
     "a,b",
     'say "hi"',
     "two\nlines",
-    "tab\t",
+    "ta\tb",
     "{0}%s",
     "--target",
 ]

@@ -294,7 +294,7 @@ BAD_CLASSES: dict[str, tuple[Any, str]] = {
     "none": (None, "fit requires y to be passed, but the target y is None."),
     "short": (LABELS[:-1], "X and y must have the same number of rows, got 48 and 47."),
     "NaN": (np.where(Y > 5, np.nan, 1.0), f"y must be finite, got NaN in row {np.argmax(Y > 5)} ({(Y > 5).sum()} such"),
-    "real numbers": (Y, "Unknown label type: continuous."),
+    "real numbers": (Y, "y must hold classes, got numbers with fractions such as "),
     "two columns": (np.column_stack([LABELS, LABELS]), "y should be a 1d array, got an array of shape (48, 2) instead."),
 }
 

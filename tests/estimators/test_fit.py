@@ -290,12 +290,14 @@ def test_weights_equal_repeats(make: Callable[..., Any], y: np.ndarray) -> None:
     np.testing.assert_array_equal(weighted.predict(X), repeated.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:No column of X varies")
 def test_weights_pull_the_model() -> None:
     x, y = np.zeros((2, 1)), np.array([0.0, 1.0])
     model = regressor(n_rules=1, weight_decay=0.0, epochs=0).fit(x, y, sample_weight=[1.0, 3.0])
     assert model.predict([[0.0]])[0] == pytest.approx(0.75, abs=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:No column of X varies")
 def test_equal_rows_count_each_when_the_loss_averages_by_itself() -> None:
     x, y = np.zeros((4, 1)), np.array([0.0, 0.0, 0.0, 1.0])
     model = regressor(loss=torch.nn.MSELoss(), n_rules=1, epochs=30).fit(x, y)

@@ -167,6 +167,13 @@ def test_key_of_a_wrong_value_is_refused(path: Path, key: str, value: Any) -> No
         load(path)
 
 
+def test_long_value_is_not_in_the_message(path: Path) -> None:
+    rewritten(path, lambda description, tensors: description.update(tnorm="x" * 10_000))
+    with pytest.raises(ModelFileError, match=NO_FIT) as refused:
+        load(path)
+    assert len(str(refused.value)) < 1_000
+
+
 def test_unknown_setting_of_a_later_release_is_ignored(path: Path) -> None:
     rewritten(path, lambda description, tensors: description["settings"].update(colour="red"))
     assert not hasattr(load(path), "colour")

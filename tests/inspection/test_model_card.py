@@ -22,7 +22,7 @@ def test_card_holds_what_a_reader_asks_for(tmp_path: Path) -> None:
         "Intervals of coverage 80%",
         "## Vocabulary",
         "## Rules",
-        "x0 is",
+        "x1 is",
     ):
         assert part in text
     page = model.to_card(tmp_path / "card.html", X, Y[:, 0]).read_text(encoding="utf-8")

@@ -231,6 +231,7 @@ def test_thousand_inputs_are_found_and_shown_in_parts(open_page: OpenPage) -> No
     assert "of 1000" in page.inner_text("#page-words")
 
 
+@pytest.mark.filterwarnings("ignore:No column of X varies")
 @pytest.mark.parametrize("kind", ["t1", "it2"])
 def test_constant_column_and_single_rule_are_usable(open_page: OpenPage, kind: str) -> None:
     x = np.full((30, 1), 5.0)

@@ -121,6 +121,7 @@ def test_surface_is_the_prediction_over_two_inputs() -> None:
     display.figure_.canvas.draw()
 
 
+@pytest.mark.filterwarnings("ignore:No column of X varies")
 def test_responses_are_drawn_with_hostile_names_and_constant_inputs() -> None:
     ResponseSurfaceDisplay.from_estimator(hostile_regressor(), (0, 7)).figure_.canvas.draw()
     x = np.full((20, 2), 4.0)

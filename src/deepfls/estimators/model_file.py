@@ -29,6 +29,8 @@ from deepfls.nn.systems import IT2FLS, T1FLS
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
 # Prefixes of the names of arrays.
 _SYSTEM, _OTHER, _CALIBRATION, _PART = "system.", "other_system.", "calibration.", "interval_model."
+# Letters of the reason why a file is refused.
+_REASON = 300
 
 
 def save(estimator: FLSEstimator, path: str | os.PathLike[str]) -> None:
@@ -61,7 +63,10 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
         columns = _columns(description, result.structure.n_features)
         estimator._adopt(result, columns, description["table"], **_own_attributes(estimator, description, result))
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
-        raise ModelFileError(f"{str(path)!r} is damaged: its parts do not fit together ({error}).") from error
+        reason = str(error)
+        if len(reason) > _REASON:  # a value of the file is in it
+            reason = f"{reason[:_REASON]}…"
+        raise ModelFileError(f"{str(path)!r} is damaged: its parts do not fit together ({reason}).") from error
     return estimator
 
 
