@@ -327,6 +327,7 @@ def test_category_is_one_list_and_values_may_be_not_known(open_page: OpenPage) -
     page = open_page(model, frame, Y[:, 0]).page
     assert page.locator("#inputs .input").count() == 2
     assert page.inner_text("#count") == "2 inputs"
+    assert page.locator("#curve-input option:checked").inner_text() == "size"
     output = "deepfls.infer(deepfls.x())[0].y"
     for colour in ("red", "green"):
         page.select_option("#x0", label=colour)

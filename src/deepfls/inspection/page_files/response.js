@@ -29,8 +29,10 @@ function shade(share) {
 class ResponsePanel {
   constructor(app) {
     this.app = app;
-    const { names } = app.data.inputs,
-      ranked = app.ranked;
+    const { names, groups } = app.data.inputs,
+      isNumber = (m) => !groups.some((group) => m >= group.first && m < group.first + group.codes[0].length);
+    // Numbers first: between the categories of a column there is nothing to draw.
+    const ranked = [...app.ranked.filter(isNumber), ...app.ranked.filter((m) => !isNumber(m))];
     this.input = ranked[0];
     this.pair = [ranked[0], ranked[Math.min(1, ranked.length - 1)]];
     byId("curve-input").append(
