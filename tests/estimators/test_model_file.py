@@ -167,6 +167,20 @@ def test_key_of_a_wrong_value_is_refused(path: Path, key: str, value: Any) -> No
         load(path)
 
 
+@pytest.mark.parametrize("name", ["n_rules", "n_features", "n_outputs", "n_terms", "n_planes"])
+def test_described_size_beyond_the_stored_values_takes_no_memory(path: Path, name: str) -> None:
+    kind = {"kind": "gt2"} if name == "n_planes" else {}
+    rewritten(path, lambda description, tensors: description["structure"].update({name: 10**12, **kind}))
+    with pytest.raises(ModelFileError, match="values are described"):
+        load(path)
+
+
+def test_many_systems_that_are_not_stored_take_no_memory(path: Path) -> None:
+    rewritten(path, lambda description, tensors: description.update(n_systems=10**12))
+    with pytest.raises(ModelFileError, match="values are described"):
+        load(path)
+
+
 def test_long_value_is_not_in_the_message(path: Path) -> None:
     rewritten(path, lambda description, tensors: description.update(tnorm="x" * 10_000))
     with pytest.raises(ModelFileError, match=NO_FIT) as refused:

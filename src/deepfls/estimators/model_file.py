@@ -116,7 +116,9 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
     """The result of the fit that was described. KeyError, TypeError or ValueError where the parts do not fit together."""
     structure = Structure(**description["structure"])
     # "auto" was resolved when the system was made.
-    prefixes = [_SYSTEM, *(f"{_OTHER}{number}." for number in range(1, int(description.get("n_systems", 1))))]
+    n_systems = description.get("n_systems", 1)
+    _check_sizes([n_systems], arrays)
+    prefixes = [_SYSTEM, *(f"{_OTHER}{number}." for number in range(1, int(n_systems)))]
     system, *others = (_system(structure, description, _under(prefix, arrays)) for prefix in prefixes)
     n_rules, n_features = system.n_rules * len(prefixes), system.n_features
     n_targets = 1 if settings._classifies else system.n_outputs
@@ -154,10 +156,22 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
 
 
 def _system(structure: Structure, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> T1FLS | IT2FLS:
+    _check_sizes([structure.n_rules * structure.n_features, structure.n_rules * structure.n_outputs], arrays)
+    _check_sizes([n_terms * structure.n_features for n_terms in structure.terms_per_input], arrays)
+    if structure.kind == "gt2":
+        _check_sizes([structure.n_planes], arrays)
     system = dataclasses.replace(structure, tnorm=description["tnorm"]).new_system().double()
     system.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
     system.missing = bool(description.get("missing", False))
     return system.requires_grad_(False)
+
+
+def _check_sizes(sizes: list[int], arrays: Mapping[str, Array]) -> None:
+    """Refuse numbers of values far beyond those in the file, before memory is taken for them."""
+    stored = sum(array.size for array in arrays.values())
+    for size in sizes:
+        if size > stored + 1_000:
+            raise ValueError(f"{size} values are described, {stored} are stored")
 
 
 def _columns(description: Mapping[str, Any], n_inputs: int) -> Columns:
