@@ -18,6 +18,9 @@ _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 # Taylor's series to r^13 / 13!, which is below 1e-17 for |r| <= ln 2 / 2.
 _INVERSE_FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
 
+# Times a squared input and a rounding error it is still a normal number of float32.
+_TINY = 1e-30
+
 
 @inner
 def exponentials(values):
@@ -36,6 +39,17 @@ def exponentials(values):
             series = series * r + factor
         power = np.int64((shifted.view(np.int64) + 1023) << 52).view(np.float64)  # the float64 whose exponent is k
         values[i] = series * power
+
+
+@inner
+def flush_tiny(values, n_rows):
+    """Replace float32 numbers near the denormal ones by 0 in some rows: they make matrix products eight times slower."""
+    if values.itemsize > 4:
+        return
+    for row in range(n_rows):
+        for i in range(values.shape[1]):
+            value = values[row, i]
+            values[row, i] = 0.0 if abs(value) < _TINY else value  # in this order NaN stays NaN
 
 
 @inner

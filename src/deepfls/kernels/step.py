@@ -14,7 +14,7 @@ import math
 
 import numpy as np
 
-from deepfls.kernels.arithmetic import index, largest
+from deepfls.kernels.arithmetic import flush_tiny, index, largest
 from deepfls.kernels.compiling import compiled, inlined, inner
 from deepfls.kernels.end_points import add_end_gradients, average, copy_rows, exponentiate, find_ends, padded
 from deepfls.kernels.parameters import fill_gradient, fill_weights, upper_spread
@@ -339,6 +339,8 @@ def row_kernel(trains, interval, planes):
                     )
                 else:
                     _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
+                flush_tiny(logs, n)
+                flush_tiny(outputs, n)
                 np.dot(expanded[:n].T, logs[:n], part_firing)
                 _add(part_firing, to_firing)
                 np.dot(extended[:n].T, outputs[:n], part_outputs)
