@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
+
+# A value in a message; one from a file may be of any length.
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 200
 
 
 def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> str:
@@ -22,10 +27,10 @@ def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> 
 def check_option(name: str, value: Any, options: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``options``."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, one of {', '.join(map(repr, options))}, got {value!r}.")
+        raise TypeError(f"{name} must be a string, one of {', '.join(map(repr, options))}, got {_short.repr(value)}.")
     if value not in options:
         hint = did_you_mean(value, options)
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}.{hint}")
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {_short.repr(value)}.{hint}")
     return value
 
 
@@ -44,7 +49,7 @@ def check_options_of(name: str, owner: str, options: Any, known: Sequence[str] |
 def check_count(name: str, value: Any, minimum: int = 1, maximum: int | None = None) -> int:
     """Return ``value`` as an ``int`` within ``minimum`` and ``maximum``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
+        raise TypeError(f"{name} must be an integer, got {_short.repr(value)}.")
     count = int(value)
     if maximum is not None and not minimum <= count <= maximum:
         raise ValueError(f"{name} must be between {minimum} and {maximum}, got {count}.")
@@ -58,7 +63,7 @@ def check_number(
 ) -> float:
     """Return ``value`` as a finite ``float`` with ``minimum <= value``, ``above < value`` and ``value < below``."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, got {value!r}.")
+        raise TypeError(f"{name} must be a number, got {_short.repr(value)}.")
     rules = []
     if above > -math.inf:
         rules.append(f"greater than {above:g}")
@@ -68,7 +73,7 @@ def check_number(
         rules.append(f"less than {below:g}")
     number = float(value)
     if not (math.isfinite(number) and number > above and number >= minimum and number < below):
-        raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {value!r}.")
+        raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {_short.repr(value)}.")
     return number
 
 
