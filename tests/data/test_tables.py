@@ -144,7 +144,7 @@ def test_wrong_ending_is_refused(write: Write) -> None:
             b"PK\x03\x04",
             "is an Excel workbook or a zip archive: rename the one to end in .xlsx, or unpack the other",
         ),
-        ("t.csv", gzip.compress(b"a\n1\n"), "is compressed by gzip: rename it to end in .csv.gz"),
+        ("t.csv", gzip.compress(b"a\n1\n", mtime=0), "is compressed by gzip: rename it to end in .csv.gz"),
         ("t.csv.gz", b"a\n1\n", "is not compressed by gzip: rename it to end in .csv"),
         ("t.csv", b"<!DOCTYPE html>\n<p>x</p>\n", "is a web page: download the table itself"),
         ("t.csv", b"a,b\n1,\0\n", "is not a text file: save the table as CSV in UTF-8"),
