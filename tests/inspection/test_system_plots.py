@@ -123,11 +123,18 @@ def test_surface_is_the_prediction_over_two_inputs() -> None:
 
 @pytest.mark.filterwarnings("ignore:No column of X varies")
 def test_responses_are_drawn_with_hostile_names_and_constant_inputs() -> None:
-    ResponseSurfaceDisplay.from_estimator(hostile_regressor(), (0, 7)).figure_.canvas.draw()
+    displays: list[ResponseSurfaceDisplay | ResponseCurveDisplay] = [
+        ResponseSurfaceDisplay.from_estimator(hostile_regressor(), (0, 7))
+    ]
     x = np.full((20, 2), 4.0)
     model = FLSRegressor(n_rules=1, epochs=1, random_state=0).fit(x, np.arange(20.0))
-    ResponseCurveDisplay.from_estimator(model, 0).figure_.canvas.draw()
-    ResponseSurfaceDisplay.from_estimator(model, (0, 1), n_points=5).figure_.canvas.draw()
+    displays.append(ResponseCurveDisplay.from_estimator(model, 0))
+    displays.append(ResponseSurfaceDisplay.from_estimator(model, (0, 1), n_points=5))
+    for display in displays:
+        display.figure_.canvas.draw()  # a label that is read as a formula fails here
+        low, high = display.ax_.get_xlim()
+        assert low < high
+        assert display.ax_.get_xlabel()
 
 
 def test_memberships_of_a_general_system_show_its_planes_inside_the_widest() -> None:
