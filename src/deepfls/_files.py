@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 
 
 class ModelFileError(ValueError):

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pytest
 
 from deepfls.data.columns import Column, Columns
-from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.raw import dense, holds_numbers, raw_table
+from deepfls.data.learning import ColumnSettings, dense, holds_numbers, learn_columns, raw_table
 
 N = 40
 COLOURS = ["red", "green", "blue", "red"] * 10

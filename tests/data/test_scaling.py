@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from deepfls.data.scaling import Scaling, Standardizer
+from deepfls.data import scaling
+from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
 
 # Whole and half numbers: far apart or equal, so that a column's spread is never lost in rounding.
 tables = hnp.arrays(
@@ -132,3 +133,34 @@ def test_apply_leaves_its_argument_alone() -> None:
     before = rows.copy()
     Scaling.standard(rows).apply(rows)
     np.testing.assert_array_equal(rows, before)
+
+
+COLUMNS = {
+    "normal": lambda random: random.standard_normal(2_000),
+    "wild": lambda random: np.append(random.standard_normal(1_999), 1e4),
+    "just inside": lambda random: np.append(random.uniform(-1.0, 1.0, 1_999), 18.0),
+    "just outside": lambda random: np.append(random.uniform(-1.0, 1.0, 1_999), 20.0),
+    "constant": lambda random: np.ones(2_000),
+    "mostly 0": lambda random: np.where(np.arange(2_000) % 50 == 0, 50.0 + random.standard_normal(2_000), 0.0),
+    "long tail": lambda random: np.exp(3.0 * random.standard_normal(2_000)),
+    "few values": lambda random: random.integers(0, 3, 2_000).astype(float),
+    "missing": lambda random: np.where(np.arange(2_000) % 3 == 0, np.nan, random.standard_normal(2_000)),
+    "ordered": lambda random: np.sort(random.standard_normal(2_000)) ** 3,
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_tame_columns_are_those_without_values_beyond_the_limits(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    column = COLUMNS[name](np.random.default_rng(0))[:, np.newaxis]
+    found = wild_bounds(column)
+    monkeypatch.setattr(scaling, "_surely_tame", lambda rows: np.zeros(rows.shape[1], dtype=bool))
+    expected = wild_bounds(column)
+    assert (found is None) == (expected is None) == (name not in ("wild", "just outside"))
+    if found is not None and expected is not None:
+        assert found.low == expected.low
+        assert found.high == expected.high
+
+
+def test_ordinary_columns_need_no_quantiles() -> None:
+    columns = [COLUMNS[name](np.random.default_rng(0)) for name in ("normal", "few values", "wild", "missing")]
+    assert scaling._surely_tame(np.stack(columns, axis=1)).tolist() == [True, True, False, False]

@@ -8,8 +8,7 @@ from sklearn.feature_selection import RFE, SelectFromModel
 
 from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.data.scaling import Scaling
-from deepfls.estimators.importances import feature_importances
-from deepfls.estimators.prediction import ScaledSystem
+from deepfls.estimators.prediction import ScaledSystem, feature_importances
 from deepfls.nn import T1FLS
 
 RNG = np.random.default_rng(0)

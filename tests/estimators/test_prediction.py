@@ -12,8 +12,7 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, root_mean_squared_error
 
 from deepfls.data.parquet import ParquetFiles
-from deepfls.estimators.prediction import parts_of, tables_of
-from deepfls.estimators.scores import ClassScores, NumberScores
+from deepfls.estimators.table_model import ClassScores, NumberScores, parts_of, tables_of
 from estimator_cases import X, Y, both, classifier, regressor
 from stream_cases import columns, write
 

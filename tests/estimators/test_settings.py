@@ -15,7 +15,7 @@ from deepfls.estimators.settings import DTYPES, SCALINGS, RegressorSettings, tra
 from deepfls.estimators.structure import KINDS, TNORMS, structure_of
 from deepfls.functional.losses import LOSSES
 from deepfls.functional.reduction import REDUCTIONS
-from deepfls.training.config import SCHEDULES
+from deepfls.training.recipe import SCHEDULES
 from deepfls.training.start import CENTERS, CONSEQUENTS
 from estimator_cases import LABELS, X, Y, classifier, regressor
 

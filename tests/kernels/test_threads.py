@@ -13,8 +13,8 @@ import torch
 from threadpoolctl import ThreadpoolController
 
 from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
-from deepfls.training.config import TrainConfig
 from deepfls.training.loop import train
+from deepfls.training.recipe import TrainConfig
 from loop_cases import new_system, wave
 
 

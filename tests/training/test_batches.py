@@ -12,11 +12,10 @@ from torch import Tensor
 from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
 from deepfls.data.tables import TableError
-from deepfls.data.windows import plan_epoch
 from deepfls.training import batches as batches_module
 from deepfls.training.batches import MemoryBatches, Rows
 from deepfls.training.distributed import Group
-from deepfls.training.stream_batches import Preparation, StreamBatches
+from deepfls.training.stream_batches import Preparation, StreamBatches, plan_epoch
 from stream_cases import columns, write
 
 N_ROWS, SIZE = 610, 48

@@ -14,11 +14,10 @@ from torch import Tensor
 from deepfls.functional.losses import LOSSES, SetLoss, l2
 from deepfls.kernels import kernels_off
 from deepfls.nn import IT2FLS, T1FLS
-from deepfls.training.batches import Batch, Rows
-from deepfls.training.config import TrainConfig
+from deepfls.training.batches import Batch, ByAutograd, ByKernel, Rows, step_for, take_steps
 from deepfls.training.distributed import Group
 from deepfls.training.flat import CompiledAdam, FlatParameters, TorchOptimizer, optimizer_for
-from deepfls.training.steps import ByAutograd, ByKernel, step_for, take_steps
+from deepfls.training.recipe import TrainConfig
 from loop_cases import copies, new_system, run, wave
 
 

@@ -1,4 +1,4 @@
-"""Checks of tensors: shapes, dtypes, values."""
+"""Checks of tensors: shapes, dtypes, values, and whether operations on them are recorded."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 
 def check_tensor(name: str, value: Any) -> Tensor:
@@ -201,3 +202,14 @@ def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:
         why = " so that sample weights can apply" if weighted else ""
         raise ValueError(f"loss must return {also}shape (batch, ...) with batch={len(y)}{why}, got {tuple(losses.shape)}.")
     return losses.reshape(len(y), -1)
+
+
+def is_traced() -> bool:
+    """True under torch.compile, export, jit, torch.func and forward-mode derivatives: only plain operations are valid."""
+    # torch has no public question for the last three.
+    return bool(
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or forward_ad._current_level >= 0
+        or torch._C._are_functorch_transforms_active()
+    )

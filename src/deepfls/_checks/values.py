@@ -1,4 +1,4 @@
-"""Checks of settings: options, counts, numbers."""
+"""Checks of settings (options, counts, numbers) and of samples (tables and targets as NumPy arrays)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]  # the type of an array in the whole package
+
+# Largest magnitude of a number in a table.
+LARGEST = 1e150
+# Rows that are checked together. The temporary arrays are then small for a large table as well.
+_CHECKED_ROWS = 16_384
 # A value in a message; one from a file may be of any length.
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
@@ -80,3 +88,71 @@ def check_number(
 def check_coverage(coverage: Any) -> float:
     """Return a coverage within (0, 1)."""
     return check_number("coverage", coverage, above=0.0, below=1.0)
+
+
+def check_finite_table(name: str, values: Array, columns: Sequence[str] | None = None, *, missing: bool = False) -> None:
+    """Require finite numbers in a table (rows, columns) or a vector; an error names the first wrong one. Reads values.
+
+    With ``missing`` NaN is allowed.
+    """
+    # Numbers above the limit are refused like infinite ones, because sums of their squares overflow.
+    parts = (values[first : first + _CHECKED_ROWS] for first in range(0, len(values), _CHECKED_ROWS))
+    if all((np.abs(part) <= LARGEST).all() for part in parts):
+        return
+    bad = np.abs(values) > LARGEST if missing else ~(np.abs(values) <= LARGEST)
+    if not bad.any():
+        return
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    value = values[at]
+    rule = f"within ±{LARGEST:g}" if np.isfinite(value) else "finite"
+    got = "NaN" if np.isnan(value) else f"{value:g}"
+    where = f"row {at[0]}"
+    if len(at) > 1:
+        where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
+    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+
+
+def comparable(values: Array) -> Array:
+    """Values with infinity in place of NaN, which is not equal to itself."""
+    unknown = np.isnan(values)
+    return np.where(unknown, np.inf, values) if unknown.any() else values
+
+
+def known_mean(values: Array) -> Array:
+    """Mean over the values of each column that are not NaN, (columns,); 0 where none is."""
+    unknown = np.isnan(values)
+    if not unknown.any():
+        return values.mean(axis=0)
+    return np.where(unknown, 0.0, values).sum(axis=0) / np.maximum((~unknown).sum(axis=0), 1)
+
+
+def check_targets_given(y: Any) -> None:
+    """Require a target."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None.")
+
+
+def check_number_targets(y: Any) -> Array:
+    """Return targets as float64, (rows,) or (rows, outputs)."""
+    check_targets_given(y)
+    values = np.asarray(y)
+    if values.dtype.kind == "c":
+        raise ValueError("y must hold real numbers, got: Complex data not supported.")
+    if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
+        raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        got = f"text ({_quoted_text(error)})" if "string to float" in str(error) else f"something else ({error})"
+        raise ValueError(f"y must hold numbers, got {got}; FLSClassifier learns classes.") from None
+
+
+def check_same_length(x: Any, y: Any) -> None:
+    """Require as many targets as rows."""
+    if len(x) != len(y):
+        raise ValueError(f"X and y must have the same number of rows, got {len(x)} and {len(y)}.")
+
+
+def _quoted_text(error: Exception) -> str:
+    """The text of a "could not convert string to float: ..." error, in quotes."""
+    return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")

@@ -11,7 +11,7 @@ from deepfls.cli import options as o
 from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
-    from deepfls._checks.samples import Array
+    from deepfls._checks.values import Array
     from deepfls.cli.opening import Model
     from deepfls.training.distributed import Group
 
@@ -108,7 +108,7 @@ def _measure_stream(
     import torch
 
     from deepfls.data.layout import with_targets
-    from deepfls.estimators.prediction import tables_of
+    from deepfls.estimators.table_model import tables_of
 
     with group.together():
         files, columns = model.stream(source, model.layout.targets, output)
@@ -128,7 +128,7 @@ def _measure_stream(
 def scores_of(model: Model, chunks: Iterable[tuple[Any, Array]], group: Group) -> Scores:
     """RMSE, MAE and R² of numbers, accuracy and log loss of classes, over the chunks (x, y) of all processes."""
     from deepfls.data.tables import listed
-    from deepfls.estimators.scores import ClassScores, NumberScores, merged_scores
+    from deepfls.estimators.table_model import ClassScores, NumberScores, merged_scores
 
     names, classes = model.target_names, model.classes
     scores: dict[str, Any] = {name: NumberScores() if classes is None else ClassScores(classes) for name in names}

@@ -1,16 +1,19 @@
-"""Models and tables as commands open them."""
+"""Models and tables as commands open them, and the error of a target that is not given."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.cli.output import CommandOutput, UsageError
-from deepfls.data.layout import with_targets
-from deepfls.data.tables import DataTable, TableError, find_files, no_such_file, quoted, read_table
+from deepfls.data.layout import learn_layout, with_targets
+from deepfls.data.learning import ColumnSettings, learn_columns, raw_table
+from deepfls.data.tables import DataTable, TableError, find_files, listed, no_such_file, quoted, read_table
 from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:
@@ -101,3 +104,44 @@ def check_output(out: Path, *, force: bool, inputs: Sequence[Path | str] = ()) -
         raise UsageError(f"--out must not be a file that is read, got {quoted(out)}.")
     if out.exists() and not force:
         raise UsageError(f"{quoted(out)} already exists: replace it with --force, or give another --out.")
+
+
+# Rows and columns that are tried as a target.
+_ROWS, _TRIED = 10_000, 20
+
+
+def check_target_given(given: Mapping[str, Any]) -> None:
+    """Require ``--target``. The error lists the columns and ends with a command that can be copied."""
+    if "target" in given:
+        return
+    if "://" in given["data"]:
+        raise UsageError("--target, the column to predict, must be given. See 'deepfls train --help'.")
+    table = read_table(given["data"])
+    if len(table.names) < 2:
+        raise TableError(
+            f"{table.label} must have a column to predict and another one to learn from, got {listed(table.names)} alone."
+        )
+    target = _last_target(table)
+    if target is None:
+        raise TableError(f"{table.label} must have a column of numbers or classes to predict, got {listed(table.names)}.")
+    option = f"--target={target}" if target.startswith("-") else f"--target {shlex.quote(target)}"
+    command = f"deepfls train {shlex.quote(given['data'])} {option}"
+    columns = f"{listed(table.names)} of {table.label}"
+    raise UsageError(f"--target must name the column to predict, one of {columns}; for example: {command}")
+
+
+def _last_target(table: DataTable) -> str | None:
+    """The last column that can be learned from the others; targets often stand there."""
+    some = replace(table, table=table.table.slice(0, _ROWS))
+    tried = [name for name in reversed(table.names) if name and name.isprintable()][:_TRIED]
+    for name in tried:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                layout = learn_layout(some, [name])
+                with_targets(some, layout)
+                learn_columns(raw_table(some.table.select(layout.features), layout.features), ColumnSettings(), named=True)
+            except ValueError:
+                continue
+        return name
+    return None

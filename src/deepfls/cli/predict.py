@@ -148,7 +148,7 @@ def _write_parts(
     with output.working("starting"):
         from deepfls.cli.opening import open_model
         from deepfls.data.tables import quoted
-        from deepfls.estimators.prediction import write_parts
+        from deepfls.estimators.table_model import write_parts
         from deepfls.training.distributed import process_group
         from deepfls.training.progress import ReadingBar
 

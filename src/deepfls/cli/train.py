@@ -15,11 +15,10 @@ import typer
 from deepfls.cli import options as o
 from deepfls.cli.evaluate import Scores, interval_scores_of, json_scores, print_interval_scores, print_scores, scores_of
 from deepfls.cli.import_model import check_start, features_of_start, started_from
-from deepfls.cli.missing_target import check_target_given
 from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, counted, shown, started_processes
 
 if TYPE_CHECKING:
-    from deepfls._checks.samples import Array
+    from deepfls._checks.values import Array
     from deepfls.cli.opening import Model
     from deepfls.data.layout import Layout
     from deepfls.data.sources import ParquetSource
@@ -133,6 +132,8 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
     """Refuse options that no estimator checks."""
     if "data" not in given:
         raise UsageError("DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'.")
+    from deepfls.cli.opening import check_target_given
+
     check_target_given(given)
     o.check_choice("--task", given.get("task", "auto"), _TASKS)
     fraction, seed = given.get("test_fraction", 0.0), given.get("random_state", 0)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -12,13 +13,14 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from deepfls._checks.samples import Array, comparable
+from deepfls._checks.values import Array, comparable
 from deepfls.data.columns import Columns
-from deepfls.data.outliers import Wild, find_wild
-from deepfls.data.scaling import Scaling
+from deepfls.data.scaling import Scaling, Wild, find_wild
 
 # Largest number of rows among which equal ones are merged: sorting a larger table costs too much time.
 MERGED_ROWS = 20_000
+# Rows from which 0 and 1 as the only targets are called classes, and as many classes as half of them identifiers.
+_FEW_ROWS, _MANY_ROWS = 10, 20
 _STREAM_VALUES = ("mean_weight", "seed", "held_out_share", "n_dropped", "has_missing")
 
 
@@ -216,6 +218,29 @@ class ArraySource:
     @property
     def n_outputs(self) -> int:
         return self.y.shape[1] if self.classes is None else len(self.classes)
+
+    def warn_of_odd_data(self) -> None:
+        """Warn of one row, a target of one value or one class, and numbers that look like classes."""
+        for text in self._odd_facts():
+            warnings.warn(text, stacklevel=6)
+
+    def _odd_facts(self) -> list[str]:
+        if self.n_rows == 1:
+            return ["The table has 1 row: the model gives its target for every input."]
+        if self.classes is not None:
+            if len(self.classes) == 1:
+                return [f"The target has one class, {self.classes[0]!s}: the model gives it for every input."]
+            if self.n_rows >= _MANY_ROWS and len(self.classes) > self.n_rows / 2:
+                counts = f"{len(self.classes):,} classes in {self.n_rows:,} rows"
+                return [f"The target has {counts}, as identifiers have: the model has little to learn from."]
+            return []
+        found = []
+        for column in self.y.T:
+            if (column == column[0]).all():
+                found.append(f"The target is {column[0]:g} in every row: the model gives it for every input.")
+            elif self.n_rows >= _FEW_ROWS and np.isin(column, (0.0, 1.0)).all():
+                found.append("The target is 0 or 1 in every row: FLSClassifier (--task classification) learns classes.")
+        return found
 
     def prepared(
         self,

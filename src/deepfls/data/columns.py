@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.samples import Array
-from deepfls._checks.values import did_you_mean
+from deepfls._checks.values import Array, did_you_mean
 from deepfls.data.written import is_missing_text, number_of
 
 if TYPE_CHECKING:

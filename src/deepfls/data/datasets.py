@@ -16,10 +16,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deepfls._checks.samples import Array
-from deepfls._checks.values import check_count, check_option
+from deepfls._checks.values import Array, check_count, check_option
 from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
-from deepfls.data.spreadsheets import first_sheet, opened_archive
 from deepfls.data.turbidity import (
     FEATURE_NAMES,
     FILE_NAMES,
@@ -319,12 +317,16 @@ def _spaced_rows(content: bytes) -> list[list[str]]:
 
 
 def _sheet_rows(content: bytes) -> list[list[str]]:
+    from deepfls.data.csv_form import first_sheet  # here: pyarrow is slow to import
+
     sheet = first_sheet(content, max_rows=_MAX_SHEET_ROWS, max_columns=_MAX_SHEET_COLUMNS, max_unpacked=_MAX_UNPACKED)
     return sheet.rows
 
 
 def _zipped_sheet_rows(content: bytes) -> list[list[str]]:
     """The first sheet of the power plant's workbook, in any folder of a zip archive."""
+    from deepfls.data.csv_form import opened_archive
+
     with opened_archive(content, _MAX_UNPACKED) as archive:
         found = [member for member in archive.namelist() if PurePosixPath(member).name == "Folds5x2_pp.xlsx"]
         if not found:

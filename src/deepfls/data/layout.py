@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.data.columns import distinct_texts, number_array, without_sentinels
 from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, listed, quoted
 from deepfls.data.written import NumberStyle, number_of, number_style

@@ -18,17 +18,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls._checks.samples import LARGEST, Array
-from deepfls._checks.values import check_count, check_option
+from deepfls._checks.values import LARGEST, Array, check_count, check_option
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.data.layout import has_targets, learn_layout, numbers, require_rows, targets
-from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.outliers import wild_bounds
+from deepfls.data.learning import ColumnSettings, learn_columns, raw_table
 from deepfls.data.parquet import ParquetFiles
-from deepfls.data.raw import raw_table
-from deepfls.data.scaling import Scaling, Standardizer
+from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
 from deepfls.data.tables import DataTable, TableError, kind_of, quoted
 

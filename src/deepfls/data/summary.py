@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.data.scaling import Standardizer
 from deepfls.data.tables import TableError
 

@@ -202,7 +202,7 @@ def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table
 
 
 def _read_sheet(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
-    from deepfls.data.spreadsheets import first_sheet
+    from deepfls.data.csv_form import first_sheet
 
     content = path.read_bytes()
     if not content:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from deepfls.data.sources import ParquetSource
 from deepfls.engines.ray_workers import BatchPredictor, ReportedCheckpoints, trained
 from deepfls.estimators import FLSClassifier, FLSRegressor, load
-from deepfls.estimators.prediction import MANIFEST
+from deepfls.estimators.table_model import MANIFEST
 from deepfls.training.checkpoint import CheckpointError
 
 if TYPE_CHECKING:

@@ -11,12 +11,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks.samples import Array, check_finite_table, check_same_length
-from deepfls._checks.values import check_option
+from deepfls._checks.values import Array, check_finite_table, check_option, check_same_length
 from deepfls.data.arrays import Samples, Source
 from deepfls.data.columns import Columns
-from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.raw import dense, holds_numbers, is_frame, raw_table
+from deepfls.data.learning import ColumnSettings, dense, holds_numbers, is_frame, learn_columns, raw_table
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit

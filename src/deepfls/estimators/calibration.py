@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from deepfls._checks.samples import Array, comparable
-from deepfls._checks.values import check_coverage
+from deepfls._checks.values import Array, check_coverage, comparable
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
 # rows, because residuals of training rows predict the difficulty of new rows only in part.

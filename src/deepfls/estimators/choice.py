@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.estimators.settings import Settings
 from deepfls.functional.losses import QuantileLoss
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
-from deepfls.training.config import TrainConfig
 from deepfls.training.line import Line, class_lines, regression_lines
+from deepfls.training.recipe import TrainConfig
 
 System = T1FLS | IT2FLS
 # Levels of the planes whose ends are compared as quantiles.

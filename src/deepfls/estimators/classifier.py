@@ -9,8 +9,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from deepfls._checks.samples import Array, check_finite_table, check_same_length, check_targets_given
-from deepfls._checks.values import check_option
+from deepfls._checks.values import Array, check_finite_table, check_option, check_same_length, check_targets_given
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import predicted_set

@@ -13,11 +13,11 @@ import numpy as np
 import scipy.optimize
 import torch
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.estimators.choice import Choice, System, Task, array_of, inputs_of, mean_target
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
-from deepfls.training.config import TrainConfig
+from deepfls.training.recipe import TrainConfig
 
 # Trains a new system by a choice and the settings that follow from it, the one of a number from 0 on, and calls back after
 # every epoch with its number and the system.

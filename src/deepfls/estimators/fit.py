@@ -11,33 +11,38 @@ import copy
 import dataclasses
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from deepfls._checks.samples import Array
-from deepfls._checks.values import check_option
-from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
+from deepfls._checks.values import Array, check_option
+from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.choice import Choice, Task, is_chosen
-from deepfls.estimators.importances import feature_importances
-from deepfls.estimators.odd_data import fewer_rules, warn_of_odd_data
-from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.run import check_device, progress_bar, run_facts, stream_batches
-from deepfls.estimators.set_limits import joined_range, set_range
+from deepfls.estimators.prediction import ScaledSystem, feature_importances
 from deepfls.estimators.settings import (
     DTYPES,
     MISSING,
     Settings,
     check_settings,
+    is_plain,
+    plain_value,
+    settings_by_name,
     train_config,
 )
 from deepfls.estimators.side_by_side import check_systems, trained_systems
-from deepfls.estimators.structure import Structure, structure_of
+from deepfls.estimators.structure import (
+    Structure,
+    frozen_masks,
+    joined_range,
+    restore_frozen,
+    set_range,
+    structure_of,
+)
 from deepfls.estimators.system_runs import (
     Run,
     chosen_settings,
@@ -47,15 +52,21 @@ from deepfls.estimators.system_runs import (
     member_corrector,
     member_trainer,
 )
-from deepfls.estimators.vocabulary import frozen_masks, restore_frozen, term_words
 from deepfls.training import recipe
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.distributed import Group, own_device, process_group
 from deepfls.training.loop import train
-from deepfls.training.progress import ReadingBar
+from deepfls.training.progress import ReadingBar, TrainingBar
+from deepfls.training.recipe import TrainConfig
+
+if TYPE_CHECKING:
+    from deepfls.data.sources import ParquetSource
+    from deepfls.training.stream_batches import StreamBatches
 
 # Rows, evenly spaced, on which the shares of the rules are measured.
 _SHARE_ROWS = 2_048
+# Settings that do not change what is learned, so a run may continue with other values of them.
+_FREE = ("device", "verbose", "warm_start", "random_state")
 
 
 @dataclass(frozen=True)
@@ -91,7 +102,7 @@ def fit(
     its state. The loss of the rows ``watched`` is measured after every epoch, and with ``patience`` stops the training.
     """
     if isinstance(source, ArraySource):
-        warn_of_odd_data(source)
+        source.warn_of_odd_data()
     if earlier is not None and isinstance(source, ArraySource):
         _check_continued(
             earlier, _structure(settings, source.columns, source.n_outputs, source.n_rows, earlier), source.classes
@@ -155,10 +166,10 @@ def _fit_once(
     random = np.random.RandomState() if settings.random_state is None else check_random_state(settings.random_state)
     with contextlib.ExitStack() as stack:
         group = stack.enter_context(process_group()) if source.streamed else Group()
-        device = check_device(settings.device)
+        device = _check_device(settings.device)
         folder = None
         if checkpoints is not None:
-            folder = stack.enter_context(checkpoints.opened(run_facts(settings, source), group))
+            folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
         continued = None if earlier is None else earlier.model
         run = Run(settings, source, continued, group, own_device(device) if group.size > 1 else device, folder, tells)
         data = _data_of(run, plan, random)
@@ -166,12 +177,12 @@ def _fit_once(
             data = replace(data, validation=watched)
         structure = _structure(settings, source.columns, data.n_outputs, data.n_rows, earlier)
         if isinstance(source, ArraySource):
-            structure = replace(structure, n_rules=fewer_rules(structure.n_rules, data.n_rows, tells=tells))
+            structure = replace(structure, n_rules=_fewer_rules(structure.n_rules, data.n_rows, tells=tells))
         if earlier is not None and earlier.input_range is not None:
             data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
-        term_words(structure, settings.words, list(source.columns.input_names))
+        structure.term_words(settings.words, list(source.columns.input_names))
         held_out = data.validation
         n_held_out = 0 if held_out is None or watched is not None else held_out.n_rows
         config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
@@ -186,9 +197,7 @@ def _fit_once(
         stream = None
         if data.stream is not None:
             # Opened before the starting point is computed, so that the table is read meanwhile.
-            stream = stack.enter_context(
-                stream_batches(source, data, config, run.device, DTYPES[settings.dtype], group, folder)
-            )
+            stream = stack.enter_context(_stream_batches(run, data, data.stream, config))
             random = np.random.RandomState(data.stream.seed)
             generator = torch.Generator().manual_seed(data.stream.seed)
             if rows is not None:
@@ -196,7 +205,7 @@ def _fit_once(
         validation = None
         if held_out is not None:
             validation = run.rows(held_out.take(slice(group.rank, None, group.size)), data)
-        with progress_bar(settings, data, config, group, folder) as bar:
+        with _progress_bar(run, data.n_rows, config) as bar:
             if stream is None:
                 assert rows is not None
                 width = 1.0 if choice is None else choice.width
@@ -299,3 +308,62 @@ def _check_continued(earlier: FitResult, structure: Structure, classes: Array | 
             raise ValueError(
                 f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
             )
+
+
+def _fewer_rules(n_rules: int, n_rows: int, *, tells: bool) -> int:
+    """The number of rules, at most one for every row; ``tells`` warns of fewer than asked for."""
+    if not isinstance(n_rules, int) or n_rules <= n_rows:
+        return n_rules
+    if not tells:
+        return n_rows
+    rows, rules = (f"{count:,} {word}{'s' if count != 1 else ''}" for count, word in ((n_rows, "row"), (n_rows, "rule")))
+    warnings.warn(f"n_rules={n_rules} is more than the {rows} to learn from: the model has {rules}.", stacklevel=6)
+    return n_rows
+
+
+def _check_device(name: Any) -> torch.device:
+    """The torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.empty(0, device=name).device
+    except (AssertionError, RuntimeError, TypeError):
+        raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
+
+
+def _run_facts(settings: Settings, source: Source) -> dict[str, Any]:
+    """What must be the same for a run to continue from a checkpoint."""
+    facts: dict[str, Any] = {"task": "classification" if settings._classifies else "regression"}
+    for name, value in settings_by_name(settings).items():
+        if name not in _FREE:
+            facts[name] = plain_value(value) if is_plain(value) else getattr(value, "__qualname__", type(value).__name__)
+    seed = settings.random_state
+    facts["random_state"] = int(seed) if isinstance(seed, (int, np.integer)) else None
+    return {**facts, **cast("ParquetSource", source).fingerprint()}
+
+
+def _stream_batches(run: Run, data: TrainingData, stream: StreamPlan, config: TrainConfig) -> StreamBatches:
+    """The batches of a table on disk; the caller closes them."""
+    from deepfls.training.stream_batches import Preparation, StreamBatches  # here: it needs pyarrow
+
+    table = cast("ParquetSource", run.source)
+    if stream.held_out_share > 0:
+        table = table.part(stream.seed + 1, stream.held_out_share, 1.0)
+    dtype = DTYPES[run.settings.dtype]
+    prepared = Preparation(data.x_scaling, data.y_scaling, data.classes, stream.mean_weight, run.device, dtype)
+    n_epochs = config.epochs - _position(run)[0]
+    return StreamBatches(table, stream.counts, prepared, config.batch_size, run.group, n_epochs)
+
+
+def _progress_bar(run: Run, n_rows: int, config: TrainConfig) -> contextlib.AbstractContextManager[TrainingBar | None]:
+    """The progress bar of a verbose fit, in the first process."""
+    if not (run.settings.verbose and run.group.leads):
+        return contextlib.nullcontext()
+    epoch, step = _position(run)
+    return TrainingBar(config.epochs, n_rows, n_done=epoch * n_rows + step * config.batch_size)
+
+
+def _position(run: Run) -> tuple[int, int]:
+    """Epoch and step at which a run starts: those of its checkpoint, if there is one."""
+    found = None if run.folder is None else run.folder.found()
+    return (0, 0) if found is None else (found[0]["epoch"], found[0]["step"])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls._files import MODEL, ModelFileError, read_model, write_whole
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling

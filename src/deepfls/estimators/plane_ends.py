@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.functional.planes import plane_log_firing
 from deepfls.functional.reduction import type_reduced_set

@@ -1,42 +1,27 @@
-"""Predictions: the outputs of a trained system for rows in memory, and predictions of whole tables.
+"""Predictions: the outputs of a trained system for rows in memory, and the importance of its inputs.
 
-Rows in memory are divided over threads, and each computes its rows in chunks, at bounds of blocks that do not depend on the
-number of threads, so the bits of a prediction do not either. Tables are read a row group at a time, and processes share the
-row groups.
+Rows are divided over threads, and each computes its rows in chunks, at bounds of blocks that do not depend on the number of
+threads, so the bits of a prediction do not either.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import hashlib
-import json
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.samples import Array
-from deepfls._files import replaced_file, write_whole
+from deepfls._checks.values import Array, known_mean
 from deepfls.data.scaling import Scaling
 from deepfls.kernels import CompiledOutputs, compiled_outputs
-from deepfls.kernels.switch import kernels_are_off
+from deepfls.kernels.entrance import kernels_are_off
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.distributed import Group
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from deepfls.data.parquet import ParquetFiles
-    from deepfls.data.tables import DataTable
-
-    Tables = Generator[DataTable, None, None]
 
 System = T1FLS | IT2FLS
 # Tensors (rows, ...) from a system and scaled rows (rows, features).
@@ -46,12 +31,6 @@ SystemsFunction = Callable[..., tuple[Tensor, ...]]
 
 # Rows of a chunk, which bounds the memory beside the rows and the results; a multiple of the blocks of the kernels.
 CHUNK = 8_192
-# Rows of one part of the output, about.
-PART_ROWS = 2**20
-MANIFEST = "_deepfls.json"
-
-
-# Rows in memory
 
 
 class ReducedSet(NamedTuple):
@@ -229,128 +208,49 @@ def normalised_firing(system: System, z: Tensor) -> Tensor:
     return weight / weight.sum(dim=1, keepdim=True)
 
 
-# Tables
+# Importance of the inputs
+
+# Rows, evenly spaced, and orders of each, every one with its reverse. Where inputs are many there are fewer rows, but not
+# fewer than the last, so that about this many numbers are evaluated.
+_ROWS, _ORDERS, _NUMBERS, _FEWEST = 128, 2, 1_000_000, 8
 
 
-class PartsWritten(NamedTuple):
-    """Rows and parts in the folder of :func:`write_parts`, and how many of the parts already existed."""
+def feature_importances(model: ScaledSystem, x: Array, *, classifies: bool) -> Array:
+    """Mean absolute push of every input on the outputs, as shares that add up to 1, (features,).
 
-    n_rows: int
-    n_parts: int
-    n_found: int
-
-
-def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str = "keep") -> Tables:
-    """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
-    from deepfls.data.sources import missing_rows, read_ahead, without_missing
-
-    with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
-        for data in tables:
-            yield without_missing(data, missing_rows(data, columns)) if nulls == "drop" else data
-
-
-def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
-    """Row groups, in their order, in parts of about ``part_rows`` rows."""
-    parts: list[list[int]] = []
-    n_rows = part_rows
-    for number, group in enumerate(files.groups):
-        if n_rows >= part_rows:
-            parts.append([])
-            n_rows = 0
-        parts[-1].append(number)
-        n_rows += group.n_rows
-    return parts
-
-
-def write_parts(
-    files: ParquetFiles,
-    columns: Sequence[str],
-    predicted: Callable[[DataTable], pa.Table],
-    out: Path,
-    *,
-    about: Mapping[str, Any],
-    nulls: str,
-    resume: bool,
-    force: bool,
-    group: Group,
-    step: Callable[[int], None] | None = None,
-    part_rows: int = PART_ROWS,
-) -> PartsWritten:
-    """Write a folder of Parquet files with the predictions for row groups, in their order.
-
-    ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions. ``about``
-    distinguishes the predictions from others and is stored beside them. ``resume`` keeps existing parts, ``force`` replaces
-    them. The processes of ``group`` share the parts. ``step`` is called with the number of rows of every table written. A
-    part gets its name when it is complete.
+    The inputs of a row move one after another from a reference, the mean of the rows, to their values. The push of an input
+    is the change of the output at its step, averaged over a few random orders and their reverses, as in an explanation of
+    one row. Outputs are in scaled units, so that several targets count alike; those of a classifier are probabilities.
     """
-    parts = parts_of(files, part_rows)
-    names = [f"part-{number:06d}.parquet" for number in range(len(parts))]
-    about = {**about, "files": files.fingerprint(), "parts": len(parts), "nulls": nulls}
-    with group.together():
-        if group.leads:
-            _prepare(out, about, resume=resume, force=force)
-    group.barrier()
-    n_found = sum((out / name).is_file() for name in names)
-    group.barrier()
-    with group.together():
-        for number in range(group.rank, len(parts), group.size):
-            if not (out / names[number]).is_file():
-                _write_part(out / names[number], tables_of(files, parts[number], columns, nulls), predicted, step)
-    group.barrier()
-    from pyarrow import parquet
-
-    n_rows = sum(parquet.read_metadata(out / name).num_rows for name in names) if group.leads else 0
-    return PartsWritten(n_rows, len(parts), n_found)
-
-
-def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) -> None:
-    """Make the folder; keep, replace or refuse the predictions in it."""
-    from deepfls.data.tables import TableError, quoted
-
-    out.mkdir(parents=True, exist_ok=True)
-    manifest = out / MANIFEST
-    mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-    for unfinished in out.glob(".part-*.tmp"):
-        unfinished.unlink()
-    existing = sorted(out.glob("part-*.parquet"))
-    if existing or manifest.exists():
-        if resume and not force:
-            try:
-                known = json.loads(manifest.read_text(encoding="utf-8"))["sha256"]
-            except (OSError, ValueError, KeyError, TypeError):
-                known = None
-            if known != mark:
-                raise TableError(
-                    f"{quoted(out)} must hold predictions of this model for this table to go on with --resume, got others: "
-                    "replace them with --force, or give another folder."
-                )
-            return
-        if not force:
-            raise TableError(
-                f"{quoted(out)} holds predictions already: go on with --resume, replace them with --force, or give another "
-                "folder."
-            )
-        for old in existing:
-            old.unlink()
-    write_whole(manifest, json.dumps({**about, "sha256": mark}, indent=1).encode())
+    random = np.random.default_rng(0)
+    n_features = x.shape[1]
+    numbers = 2 * _ORDERS * n_features * (n_features + 1)  # of one row
+    rows = x[:: -(-len(x) // int(np.clip(_NUMBERS // numbers, _FEWEST, _ROWS)))]
+    reference = known_mean(rows)
+    totals = np.zeros(n_features)
+    n_chunk = max(1, _NUMBERS // numbers)
+    for first in range(0, len(rows), n_chunk):
+        chunk = rows[first : first + n_chunk]
+        pushes = np.zeros((len(chunk), n_features, model.system.n_outputs))
+        for _ in range(_ORDERS):
+            orders = random.permuted(np.tile(np.arange(n_features), (len(chunk), 1)), axis=1)
+            for sequences in (orders, orders[:, ::-1]):
+                pushes += _steps(model, chunk, reference, sequences, classifies)
+        totals += np.abs(pushes).sum(axis=(0, 2))
+    total = totals.sum()
+    # Where the output changes by rounding alone, no input is more important than another.
+    return totals / total if total > 1e-12 * len(rows) else np.full(n_features, 1.0 / n_features)
 
 
-def _write_part(
-    path: Path, tables: Tables, predicted: Callable[[DataTable], pa.Table], step: Callable[[int], None] | None
-) -> None:
-    from pyarrow import parquet
-
-    from deepfls.data.tables import TableError, quoted
-
-    writer = None
-    try:
-        with replaced_file(path) as temporary, contextlib.ExitStack() as stack:
-            for data in stack.enter_context(contextlib.closing(tables)):
-                table = predicted(data)
-                writer = writer or stack.enter_context(parquet.ParquetWriter(temporary, table.schema))
-                writer.write_table(table.cast(writer.schema))
-                if step is not None:
-                    step(data.n_rows)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are whole.") from error
+def _steps(model: ScaledSystem, rows: Array, reference: Array, sequences: Array, classifies: bool) -> Array:
+    """Changes of the outputs as the inputs of rows move in the order of their sequence, (rows, features, outputs)."""
+    n_rows, n_features = rows.shape
+    turns = np.argsort(sequences, axis=1)  # when each input moves
+    moved = turns[:, np.newaxis, :] < np.arange(n_features + 1)[:, np.newaxis]
+    path = np.where(moved, rows[:, np.newaxis, :], reference)
+    outputs = model.outputs(path.reshape(-1, n_features))
+    if classifies:
+        odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+        outputs = odds / odds.sum(axis=1, keepdims=True)
+    steps = np.diff(outputs.reshape(n_rows, n_features + 1, -1), axis=1)
+    return np.take_along_axis(steps, turns[:, :, np.newaxis], axis=1)

@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import RegressorMixin
 
-from deepfls._checks.samples import Array, check_finite_table, check_number_targets, check_same_length
+from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import PredictionInterval, check_levels, predicted_interval, predicted_quantiles

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.estimators.base import FLSEstimator
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ import torch
 
 from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
 from deepfls.training import recipe
-from deepfls.training.config import TrainConfig
+from deepfls.training.recipe import TrainConfig
 
 SCALINGS = ("standard", "none")
 EXTRAPOLATIONS = ("linear", "clip")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.data.arrays import Source
 from deepfls.estimators.choice import System
 from deepfls.estimators.settings import Settings

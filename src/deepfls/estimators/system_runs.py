@@ -10,28 +10,32 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
 from deepfls.data.arrays import Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.choice import Choice, System, Task, choice_paths, scale_consequents
 from deepfls.estimators.comparison import choose
-from deepfls.estimators.set_limits import condition_revision, desired_outputs, measured_sample, set_range
 from deepfls.estimators.settings import DTYPES, Settings
 from deepfls.estimators.side_by_side import Member, MemberCorrector, MemberTrainer, outputs_for
-from deepfls.estimators.structure import Structure
-from deepfls.estimators.vocabulary import frozen_masks
+from deepfls.estimators.structure import (
+    Structure,
+    condition_revision,
+    desired_outputs,
+    frozen_masks,
+    measured_sample,
+    set_range,
+)
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
-from deepfls.training.batches import Rows
+from deepfls.training.batches import Rows, mean_loss
 from deepfls.training.checkpoint import CheckpointFolder
-from deepfls.training.config import TrainConfig
 from deepfls.training.distributed import Group
 from deepfls.training.loop import TrainResult, train
 from deepfls.training.progress import TrainingBar
+from deepfls.training.recipe import TrainConfig
 from deepfls.training.start import initialize_system
-from deepfls.training.steps import mean_loss
 from deepfls.training.tree_start import start_from_tree
 
 if TYPE_CHECKING:

@@ -1,21 +1,34 @@
-"""A fitted estimator together with the columns of its tables: inputs from a table, predictions as columns."""
+"""A fitted estimator together with the columns of its tables: inputs from a table, predictions as columns, measures."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import hashlib
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from deepfls._checks.samples import Array
+from deepfls._checks.values import Array
+from deepfls._files import replaced_file, write_whole
 from deepfls.data.layout import Layout, inputs, numbers, targets
+from deepfls.data.scaling import Standardizer
 from deepfls.data.tables import DataTable, TableError, quoted
 
 if TYPE_CHECKING:
+    from deepfls.data.parquet import ParquetFiles
     from deepfls.estimators.classifier import FLSClassifier
     from deepfls.estimators.regressor import FLSRegressor
+    from deepfls.training.distributed import Group
+
+Tables = Generator[DataTable, None, None]
+# Rows of one part of the output, about.
+PART_ROWS = 2**20
+MANIFEST = "_deepfls.json"
 
 
 def layout_of(estimator: FLSRegressor | FLSClassifier) -> Layout:
@@ -147,3 +160,211 @@ class TableModel:
             sets = estimator.predict_set(x, coverage=interval)
             columns.append((f"{names[0]}_set", ["|".join(map(str, self.classes[row])) for row in sets]))
         return [*columns, *((f"{names[0]}={name}", values[:, place]) for place, name in enumerate(self.classes))]
+
+
+# Tables read by row groups
+
+
+class PartsWritten(NamedTuple):
+    """Rows and parts in the folder of :func:`write_parts`, and how many of the parts already existed."""
+
+    n_rows: int
+    n_parts: int
+    n_found: int
+
+
+def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str = "keep") -> Tables:
+    """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
+    from deepfls.data.sources import missing_rows, read_ahead, without_missing
+
+    with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
+        for data in tables:
+            yield without_missing(data, missing_rows(data, columns)) if nulls == "drop" else data
+
+
+def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
+    """Row groups, in their order, in parts of about ``part_rows`` rows."""
+    parts: list[list[int]] = []
+    n_rows = part_rows
+    for number, group in enumerate(files.groups):
+        if n_rows >= part_rows:
+            parts.append([])
+            n_rows = 0
+        parts[-1].append(number)
+        n_rows += group.n_rows
+    return parts
+
+
+def write_parts(
+    files: ParquetFiles,
+    columns: Sequence[str],
+    predicted: Callable[[DataTable], pa.Table],
+    out: Path,
+    *,
+    about: Mapping[str, Any],
+    nulls: str,
+    resume: bool,
+    force: bool,
+    group: Group,
+    step: Callable[[int], None] | None = None,
+    part_rows: int = PART_ROWS,
+) -> PartsWritten:
+    """Write a folder of Parquet files with the predictions for row groups, in their order.
+
+    ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions. ``about``
+    distinguishes the predictions from others and is stored beside them. ``resume`` keeps existing parts, ``force`` replaces
+    them. The processes of ``group`` share the parts. ``step`` is called with the number of rows of every table written. A
+    part gets its name when it is complete.
+    """
+    parts = parts_of(files, part_rows)
+    names = [f"part-{number:06d}.parquet" for number in range(len(parts))]
+    about = {**about, "files": files.fingerprint(), "parts": len(parts), "nulls": nulls}
+    with group.together():
+        if group.leads:
+            _prepare(out, about, resume=resume, force=force)
+    group.barrier()
+    n_found = sum((out / name).is_file() for name in names)
+    group.barrier()
+    with group.together():
+        for number in range(group.rank, len(parts), group.size):
+            if not (out / names[number]).is_file():
+                _write_part(out / names[number], tables_of(files, parts[number], columns, nulls), predicted, step)
+    group.barrier()
+    from pyarrow import parquet
+
+    n_rows = sum(parquet.read_metadata(out / name).num_rows for name in names) if group.leads else 0
+    return PartsWritten(n_rows, len(parts), n_found)
+
+
+def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) -> None:
+    """Make the folder; keep, replace or refuse the predictions in it."""
+    out.mkdir(parents=True, exist_ok=True)
+    manifest = out / MANIFEST
+    mark = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+    for unfinished in out.glob(".part-*.tmp"):
+        unfinished.unlink()
+    existing = sorted(out.glob("part-*.parquet"))
+    if existing or manifest.exists():
+        if resume and not force:
+            try:
+                known = json.loads(manifest.read_text(encoding="utf-8"))["sha256"]
+            except (OSError, ValueError, KeyError, TypeError):
+                known = None
+            if known != mark:
+                raise TableError(
+                    f"{quoted(out)} must hold predictions of this model for this table to go on with --resume, got others: "
+                    "replace them with --force, or give another folder."
+                )
+            return
+        if not force:
+            raise TableError(
+                f"{quoted(out)} holds predictions already: go on with --resume, replace them with --force, or give another "
+                "folder."
+            )
+        for old in existing:
+            old.unlink()
+    write_whole(manifest, json.dumps({**about, "sha256": mark}, indent=1).encode())
+
+
+def _write_part(
+    path: Path,
+    tables: Tables,
+    predicted: Callable[[DataTable], pa.Table],
+    step: Callable[[int], None] | None,
+) -> None:
+    from pyarrow import parquet
+
+    writer = None
+    try:
+        with replaced_file(path) as temporary, contextlib.ExitStack() as stack:
+            for data in stack.enter_context(contextlib.closing(tables)):
+                table = predicted(data)
+                writer = writer or stack.enter_context(parquet.ParquetWriter(temporary, table.schema))
+                writer.write_table(table.cast(writer.schema))
+                if step is not None:
+                    step(data.n_rows)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are whole.") from error
+
+
+# Measures of predictions from chunks of rows, in any order, whose parts from several processes merge
+
+
+class NumberScores:
+    """RMSE, MAE and R² of one target, from chunks of rows in any order; scores of several processes merge.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> scores = NumberScores()
+    >>> scores.update(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
+    >>> scores.update(np.array([3.0]), np.array([3.0]))
+    >>> {name: round(value, 3) for name, value in scores.values().items()}
+    {'rmse': 1.155, 'mae': 0.667, 'r2': -1.0}
+    """
+
+    def __init__(self) -> None:
+        self._sums = np.zeros(3)  # rows, squared errors, absolute errors
+        self._truth = Standardizer(1)
+
+    def update(self, truth: Array, predicted: Array) -> None:
+        error = truth - predicted
+        self._sums += [len(error), float(error @ error), float(np.abs(error).sum())]
+        self._truth.update(truth[:, None])
+
+    def state(self) -> list[float]:
+        return [*self._sums.tolist(), float(self._truth.mean[0]), float(self._truth.squares[0])]
+
+    def merge_state(self, state: Sequence[float]) -> None:
+        self._sums += state[:3]
+        other = Standardizer(1)
+        other.count, other.mean, other.squares = (np.array(state[place : place + 1]) for place in (0, 3, 4))
+        self._truth.merge(other)
+
+    def values(self) -> dict[str, float]:
+        n_rows, squares, sizes = self._sums.tolist()
+        spread = float(self._truth.squares[0])
+        r2 = 1.0 - squares / spread if spread > 0 else (1.0 if squares == 0 else 0.0)
+        return {"rmse": float(np.sqrt(squares / n_rows)), "mae": sizes / n_rows, "r2": r2}
+
+
+class ClassScores:
+    """Accuracy and log loss, from chunks of rows in any order; scores of several processes merge."""
+
+    def __init__(self, classes: Array) -> None:
+        self._classes = classes
+        self._sums = np.zeros(3)  # rows, right ones, losses
+        self.unknown: list[Any] = []
+
+    def update(self, truth: Array, probabilities: Array) -> None:
+        right = self._classes[probabilities.argmax(axis=1)] == truth
+        # A class the model has never seen has probability 0, held at the smallest number whose logarithm is finite.
+        of_truth = np.where(truth[:, None] == self._classes, probabilities, 0.0).sum(axis=1)
+        losses = -np.log(np.maximum(of_truth, np.finfo(np.float64).tiny))
+        self._sums += [len(truth), int(right.sum()), float(losses.sum())]
+        for value in np.setdiff1d(truth, self._classes).tolist()[:5]:
+            if value not in self.unknown and len(self.unknown) < 5:
+                self.unknown.append(value)
+
+    def state(self) -> list[Any]:
+        return [*self._sums.tolist(), self.unknown]
+
+    def merge_state(self, state: Sequence[Any]) -> None:
+        self._sums += state[:3]
+        self.unknown += [value for value in state[3] if value not in self.unknown]
+
+    def values(self) -> dict[str, float]:
+        n_rows, right, losses = self._sums.tolist()
+        return {"accuracy": right / n_rows, "log_loss": losses / n_rows}
+
+
+def merged_scores(scores: Mapping[str, Any], group: Group) -> None:
+    """Add the scores of all other processes to those of this one."""
+    if group.size == 1:
+        return
+    states = group.gathered_bytes(json.dumps({name: score.state() for name, score in scores.items()}).encode())
+    for rank, content in enumerate(states):
+        if rank != group.rank:
+            for name, state in json.loads(content).items():
+                scores[name].merge_state(state)

@@ -16,16 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import check_count, check_number, check_option
+from deepfls._checks.values import Array, check_count, check_number, check_option
 from deepfls._files import write_whole
 from deepfls.export import fixed_point
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.centered import CenteredIntegers
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint, check_error
-from deepfls.export.rendering import CTable, render
-from deepfls.export.targets import ColumnForm, check_holdable, refuse_form
+from deepfls.export.targets import ColumnForm, CTable, check_holdable, refuse_form, render
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
-from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel
 
 NUMBERS = ("float", "q15", "q31")

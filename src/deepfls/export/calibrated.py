@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.values import Array
 from deepfls.estimators.calibration import Calibration
 from deepfls.export.targets import refuse_form, with_finite_widths
-from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import PlainModel
 from deepfls.nn.general import GT2FLS
 

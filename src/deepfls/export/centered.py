@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.values import Array
 from deepfls.export.targets import check_holdable
-from deepfls.inspection.plain import Array, PlainSystem
+from deepfls.inspection.plain import PlainSystem
 
 # An input further than this many units from the origin is replaced by one at this distance: squares and sums stay finite.
 FARTHEST = 2.0**20

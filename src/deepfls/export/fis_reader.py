@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.values import Array
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators import FLSRegressor
 from deepfls.estimators.fit import FitResult
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.structure import structure_of
-from deepfls.inspection.plain import Array
 from deepfls.inspection.words import plural
 
 # Values with their line numbers by key, and these by section with the line number of the section.

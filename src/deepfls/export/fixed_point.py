@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import check_option
+from deepfls._checks.values import Array, check_option
 from deepfls.export.targets import input_box, refuse_form, rows_for
 from deepfls.functional.constants import LOG_FLOOR, max_sweeps
-from deepfls.inspection.plain import Array, PlainOutput, PlainSystem
+from deepfls.inspection.plain import PlainOutput, PlainSystem
 
 BITS = {"q15": 15, "q31": 31}
 # Fraction bits of exponents and of powers of two.

@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._files import write_whole
-from deepfls.export.rendering import identifiers, render
-from deepfls.export.targets import input_box, refuse_form, rows_for
+from deepfls.export.targets import identifiers, input_box, refuse_form, render, rows_for
 from deepfls.inspection.plain import PlainSystem
 
 # Words of FuzzyLite's rules.

@@ -16,12 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import check_option
+from deepfls._checks.values import Array, check_option
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import ColumnForm, rows_for
 from deepfls.functional.constants import LOG_FLOORS
-from deepfls.inspection.plain import Array, PlainSystem, softmax
+from deepfls.inspection.plain import PlainSystem, softmax
 from deepfls.inspection.plain_model import AnyModel
 
 DTYPES = {"float64": np.float64, "float32": np.float32}

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from deepfls.functional.firing import (
         IntervalFiring,
+        IntervalGrades,
+        gaussian_grades,
+        interval_gaussian_grades,
         interval_log_firing,
         log_firing,
         relative_firing,
         relative_interval_firing,
+        rule_outputs,
     )
     from deepfls.functional.karnik_mendel import TypeReducedSet, karnik_mendel
-    from deepfls.functional.memberships import IntervalGrades, gaussian_grades, interval_gaussian_grades
     from deepfls.functional.reduction import type_reduce, type_reduced_set, weighted_average
-    from deepfls.functional.rule_outputs import rule_outputs
 
 __all__ = [
     "IntervalFiring",
@@ -40,13 +42,11 @@ __all__ = [
     "weighted_average",
 ]
 
-_HOMES = ("firing", "karnik_mendel", "memberships", "reduction", "rule_outputs")
-
 
 def __getattr__(name: str) -> Any:
     # Imported when asked for: the constants of this folder are needed without torch, which takes seconds to import.
     if name in __all__:
-        for home in _HOMES:
+        for home in ("firing", "karnik_mendel", "reduction"):
             module = importlib.import_module(f"deepfls.functional.{home}")
             if hasattr(module, name):
                 return getattr(module, name)
@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Functional(ModuleType):
-    """This package. Its karnik_mendel and rule_outputs are the functions, also after the files of their names are read."""
+    """This package. Its karnik_mendel is the function, also after the file of that name is read."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         is_file = isinstance(value, ModuleType) and name in __all__

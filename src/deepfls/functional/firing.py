@@ -1,4 +1,4 @@
-"""Log-firing of rules with Gaussian sets, by matrix products.
+"""Log-firing of rules with Gaussian sets, by matrix products; outputs of rules; grades of single sets.
 
 The exponent of a rule is a quadratic form in x. With w = 1/σ²,
 
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from deepfls._checks.tensors import check_antecedents
+from deepfls._checks.tensors import check_antecedents, check_consequents
 from deepfls._checks.values import check_option
 from deepfls.functional.constants import LOG_FLOORS
 
@@ -183,3 +183,94 @@ def relative_interval_firing(log_lower: Tensor, log_upper: Tensor) -> IntervalFi
     """
     peak = log_upper.detach().amax(dim=1, keepdim=True)
     return IntervalFiring(_exp_relative(log_lower, peak), _exp_relative(log_upper, peak))
+
+
+def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None, fills: Tensor | None = None) -> Tensor:
+    """Consequents ``y_p = a_p · x + a_p0`` for every sample, rule and output.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, features)
+    intercepts : Tensor, shape (rules, outputs)
+    slopes : Tensor, shape (rules, outputs, features), optional
+        None for constant consequents (order 0, "singletons").
+    fills : Tensor, shape (rules, features), optional
+        What each rule takes in place of an input that is not known, NaN in x. None: NaN gives NaN.
+
+    Returns
+    -------
+    Tensor, shape (batch, rules, outputs)
+
+    Examples
+    --------
+    >>> import torch
+    >>> rule_outputs(torch.tensor([[2.0]]), torch.tensor([[1.0]]), torch.tensor([[[3.0]]])).item()
+    7.0
+    """
+    check_consequents(x, intercepts, slopes)
+    n_rules, n_outputs = intercepts.shape
+    if slopes is None:
+        return intercepts.expand(x.shape[0], n_rules, n_outputs)
+    weights = slopes.reshape(n_rules * n_outputs, -1)
+    if fills is not None:
+        unknown = x.isnan()
+        x = torch.cat([torch.where(unknown, 0.0, x), unknown.to(x)], dim=1)
+        weights = torch.cat([weights, (slopes * fills.unsqueeze(1)).reshape(n_rules * n_outputs, -1)], dim=1)
+    products = torch.addmm(intercepts.reshape(-1), x, weights.t())
+    return products.view(-1, n_rules, n_outputs)
+
+
+# Grades, for looking at sets: plots, explanations, tests. Training never computes them: a (batch, rules, features) tensor
+# is what makes other implementations slow.
+
+
+class IntervalGrades(NamedTuple):
+    """Lower and upper membership grades, each (batch, rules, features)."""
+
+    lower: Tensor
+    upper: Tensor
+
+
+def gaussian_grades(x: Tensor, centers: Tensor, sigmas: Tensor) -> Tensor:
+    """Grades of Type-1 Gaussian sets: ``exp(-(x - c)² / (2 σ²))``.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, features)
+    centers, sigmas : Tensor, shape (rules, features)
+
+    Returns
+    -------
+    Tensor, shape (batch, rules, features)
+
+    Examples
+    --------
+    >>> import torch
+    >>> gaussian_grades(torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1)).item()
+    1.0
+    """
+    check_antecedents(x, centers, sigmas=sigmas)
+    return torch.exp(-0.5 * ((x.unsqueeze(1) - centers) / sigmas).square())
+
+
+def interval_gaussian_grades(
+    x: Tensor, centers: Tensor, lower_sigmas: Tensor, upper_sigmas: Tensor, heights: Tensor
+) -> IntervalGrades:
+    """Lower and upper grades of Interval Type-2 Gaussian sets.
+
+    ``lower = h exp(-(x - c)² / (2 σ̲²))`` and ``upper = exp(-(x - c)² / (2 σ̄²))``; ``lower <= upper`` wherever
+    ``σ̲ <= σ̄`` and ``0 <= h <= 1``.
+
+    Parameters
+    ----------
+    x : Tensor, shape (batch, features)
+    centers, lower_sigmas, upper_sigmas, heights : Tensor, shape (rules, features)
+
+    Returns
+    -------
+    IntervalGrades
+        Named tuple (lower, upper), each (batch, rules, features).
+    """
+    check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, heights=heights)
+    lower = heights * gaussian_grades(x, centers, lower_sigmas)
+    return IntervalGrades(lower, gaussian_grades(x, centers, upper_sigmas))

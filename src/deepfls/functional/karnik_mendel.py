@@ -32,11 +32,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.tensors import check_enumerable, check_firing_values, check_rule_tensors
+from deepfls._checks.tensors import check_enumerable, check_firing_values, check_rule_tensors, is_traced
 from deepfls._checks.values import check_option
 from deepfls.functional.constants import TOLERANCE, max_sweeps
 from deepfls.functional.firing import relative_interval_firing
-from deepfls.functional.tracing import is_traced
 
 MAX_ENUMERATED_RULES = 20
 # Candidates evaluated at a time by "enumerate", so that memory stays at about 256 MB whatever the batch.
@@ -121,13 +120,13 @@ def log_end_points(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, al
 
 
 def _can_compile(*tensors: Tensor) -> bool:
-    from deepfls.kernels.switch import can_compile  # here: kernels lie above this folder
+    from deepfls.kernels.entrance import can_compile  # here: kernels lie above this folder
 
     return can_compile(*tensors)
 
 
 def _compiled_ends(lower: Tensor, upper: Tensor, consequents: Tensor, *, logs: bool) -> TypeReducedSet:
-    from deepfls.kernels.end_point_function import compiled_end_points  # here: kernels lie above this folder
+    from deepfls.kernels.entrance import compiled_end_points  # here: kernels lie above this folder
 
     def plain(lower: Tensor, upper: Tensor, consequents: Tensor, y_left: Tensor, y_right: Tensor) -> TypeReducedSet:
         bounds = relative_interval_firing(lower, upper) if logs else (lower, upper)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls.inspection.arguments import rows_of
-from deepfls.inspection.plain import Array, PlainSystem, rule_weights
-from deepfls.inspection.plain_model import AnyModel, PlainModel
+from deepfls._checks.values import Array
+from deepfls.inspection.plain import PlainSystem, rule_weights
+from deepfls.inspection.plain_model import AnyModel, PlainModel, rows_of
 from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from deepfls.inspection.plain import Array
+from deepfls._checks.values import Array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

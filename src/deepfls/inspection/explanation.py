@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepfls._checks.values import Array
 from deepfls.estimators.intervals import predicted_interval, predicted_set
-from deepfls.inspection.arguments import one_row, rows_of
-from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, rule_weights, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel
+from deepfls.inspection.plain import PlainOutput, PlainSystem, rule_weights, softmax
+from deepfls.inspection.plain_model import AnyModel, PlainModel, one_row, rows_of
 from deepfls.inspection.pushes import input_pushes, pushes_of_rows
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
 

@@ -13,10 +13,9 @@ import numpy as np
 from deepfls import __version__
 from deepfls._checks.values import check_option
 from deepfls._files import write_whole
-from deepfls.inspection.arguments import check_rows_given
 from deepfls.inspection.complexity import complexity
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import PlainModel
+from deepfls.inspection.plain_model import PlainModel, check_rows_given
 from deepfls.inspection.report_page import payload_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay

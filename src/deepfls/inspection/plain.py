@@ -28,19 +28,25 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks.values import Array
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.functional.constants import MIN_LOGIT, SMALLEST_ALPHA
 from deepfls.functional.planes import check_alphas, plane_width
-from deepfls.inspection.plain_sets import chosen_terms, within_range
-from deepfls.inspection.plain_weights import RuleWeights, end_points, normalized, relative_firing, weights_at_ends
+from deepfls.inspection.plain_weights import (
+    RuleWeights,
+    chosen_terms,
+    end_points,
+    normalized,
+    relative_firing,
+    weights_at_ends,
+    within_range,
+)
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Rows that are evaluated at a time.
 _CHUNK = 16_384

@@ -1,16 +1,19 @@
-"""Weights of the rules in the ends of the type-reduced set, from their firing and consequents as NumPy arrays."""
+"""Parts of a system as NumPy arrays: weights of the rules in the ends of the type-reduced set, ranges and terms of sets."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
+from deepfls._checks.values import Array
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE
 from deepfls.functional.karnik_mendel import karnik_mendel
+from deepfls.nn.systems import IT2FLS, T1FLS
 
-Array = np.ndarray[Any, np.dtype[Any]]
+if TYPE_CHECKING:
+    from deepfls.estimators.base import FLSEstimator
 
 
 class RuleWeights(NamedTuple):
@@ -54,3 +57,33 @@ def end_points(lower: Array, upper: Array, consequents: Array) -> tuple[Array, A
     low, up, values = (torch.from_numpy(np.ascontiguousarray(part)) for part in (lower, upper, consequents))
     y_left, y_right = karnik_mendel(low, up, values)
     return y_left.numpy(), y_right.numpy()
+
+
+def within_range(
+    estimator: FLSEstimator, system: T1FLS | IT2FLS, centers: Array, shift: Array, scale: Array, *, scaled: bool
+) -> Array:
+    """Centers (rules, features) within the range of a system that has one.
+
+    The change of units may round a center at an end of its range past it.
+    """
+    bounds = system.antecedents.bounds
+    if bounds is None:
+        return centers
+    ends = bounds[:2].detach().cpu().double().numpy()
+    low, high = ends[0].min(axis=0) * scale + shift, ends[1].max(axis=0) * scale + shift
+    input_range = getattr(estimator, "input_range_", None)
+    if input_range is not None and not scaled:
+        low, high = np.maximum(low, input_range[0]), np.minimum(high, input_range[1])
+    return np.clip(centers, low, high)
+
+
+def chosen_terms(estimator: FLSEstimator, system: T1FLS | IT2FLS, sets: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a system whose rules choose their sets: infinite widths where a rule has none, terms and words."""
+    if system.antecedents.terms is None:
+        return {}
+    chosen = system.antecedents.terms.cpu().numpy().copy()
+    own: dict[str, Any] = {name: np.where(chosen < 0, np.inf, sets[name]) for name in ("lower_sigmas", "upper_sigmas")}
+    words = estimator._structure_.term_words(estimator.words, estimator.columns_.input_names)
+    if words:
+        own |= {"terms": chosen, "words": tuple(map(tuple, words))}
+    return own

@@ -9,19 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls.inspection.arguments import index_of, rows_of
 from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
 from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain_model import PlainModel
+from deepfls.inspection.plain_model import PlainModel, index_of, rows_of
 from deepfls.inspection.pushes import pushes_of_rows
 from deepfls.metrics import picp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from deepfls._checks.values import Array
     from deepfls.estimators.base import FLSEstimator
     from deepfls.estimators.regressor import FLSRegressor
-    from deepfls.inspection.plain import Array
 
 # Largest number of rows drawn in a band.
 _BAND_ROWS = 400

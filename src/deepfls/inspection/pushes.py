@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deepfls.inspection.plain import Array, PlainOutput, PlainSystem, RuleValues
+from deepfls._checks.values import Array
+from deepfls.inspection.plain import PlainOutput, PlainSystem, RuleValues
 from deepfls.inspection.plain_model import AnyModel
 
 # Up to so many inputs all 2^inputs subsets are evaluated.

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls import __version__, metrics
+from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.estimators.intervals import predicted_interval, predicted_set
-from deepfls.estimators.vocabulary import LABELS
+from deepfls.estimators.structure import LABELS
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
-from deepfls.inspection.arguments import check_rows_given, rows_of, true_values
 from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import Array, PlainSystem, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel, outputs_of
+from deepfls.inspection.plain import PlainSystem, softmax
+from deepfls.inspection.plain_model import AnyModel, PlainModel, check_rows_given, outputs_of, rows_of, true_values
 from deepfls.inspection.system_plots import most_important
 from deepfls.inspection.words import KIND_NAMES, finite_or_none, plural, rendered, system_line, vocabulary
 

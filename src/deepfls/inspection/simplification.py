@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import check_number
-from deepfls.inspection.arguments import rows_of, true_values
+from deepfls._checks.values import Array, check_number
 from deepfls.inspection.complexity import Complexity, complexity_of
-from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, softmax
-from deepfls.inspection.plain_model import PlainModel, outputs_of
-from deepfls.inspection.rebuilding import estimator_with
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, softmax
+from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, true_values
 from deepfls.inspection.usage import rule_overlaps
 from deepfls.inspection.words import TextTable
 

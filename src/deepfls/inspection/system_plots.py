@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.values import check_count
-from deepfls.inspection.arguments import index_of, one_row, rows_of
+from deepfls._checks.values import Array, check_count
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
-from deepfls.inspection.plain import Array, PlainSystem, firing_shares
-from deepfls.inspection.plain_model import AnyModel, PlainModel
+from deepfls.inspection.plain import PlainSystem, firing_shares
+from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, one_row, rows_of
 from deepfls.inspection.words import used_terms
 
 if TYPE_CHECKING:

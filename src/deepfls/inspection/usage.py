@@ -11,9 +11,9 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls import metrics
-from deepfls.inspection.arguments import rows_of, true_values
-from deepfls.inspection.plain import Array, PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
-from deepfls.inspection.plain_model import PlainModel, weighted_mean
+from deepfls._checks.values import Array
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
+from deepfls.inspection.plain_model import PlainModel, rows_of, true_values, weighted_mean
 from deepfls.inspection.pushes import input_terms
 from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text, shortened
 

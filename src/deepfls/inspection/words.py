@@ -8,13 +8,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepfls.estimators.vocabulary import LABELS
-from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import AnyModel
+from deepfls.estimators.structure import LABELS
+
+if TYPE_CHECKING:
+    from deepfls.inspection.plain import PlainSystem
+    from deepfls.inspection.plain_model import AnyModel
 
 # Sets of a rule that a table or a notebook shows; the text and the JSON have all of them.
 _SETS_SHOWN = 8

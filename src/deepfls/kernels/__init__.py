@@ -9,9 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from deepfls.kernels.entrance import CompiledOutputs, CompiledStep, compiled_outputs, compiled_step
+    from deepfls.kernels.entrance import (
+        CompiledOutputs,
+        CompiledStep,
+        can_compile,
+        compiled_outputs,
+        compiled_step,
+        kernels_off,
+    )
     from deepfls.kernels.forms import SystemForm
-    from deepfls.kernels.switch import can_compile, kernels_off
 
 __all__ = [
     "CompiledOutputs",
@@ -26,12 +32,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     # Imported when asked for: outputs of rows are computed without torch, which takes seconds to import.
-    if name == "SystemForm":
-        from deepfls.kernels.forms import SystemForm
-
-        return SystemForm
     if name in __all__:
-        from deepfls.kernels import entrance, switch
+        from deepfls.kernels import entrance
 
-        return getattr(switch if hasattr(switch, name) else entrance, name)
+        return getattr(entrance, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,3 @@
-# mypy: disable-error-code="no-untyped-def"
-# (compiled functions: Numba infers the types)
 """Exponentials and maxima of whole rows: arithmetic that LLVM vectorises, unlike calls of ``exp``."""
 
 from __future__ import annotations

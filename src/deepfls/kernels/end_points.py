@@ -1,5 +1,3 @@
-# mypy: disable-error-code="no-untyped-def"
-# (compiled functions: Numba infers the types)
 """End points of type-reduced sets and their gradients, row by row: the compiled Karnik-Mendel problem.
 
 Firing lies in scratch (stacks, rows, width), upper bounds first and then lower ones, consequents in (rows, outputs, width),
@@ -142,7 +140,7 @@ def add_end_gradients(y, row, output, low, up, logs, values, by_left, by_right, 
         to_y[p] += left_share + right_share
 
 
-# The same for given firing, for the torch operation of end_point_function.py
+# The same for given firing, for the torch operation of entrance.py
 
 
 @inner

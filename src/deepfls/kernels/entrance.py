@@ -1,23 +1,32 @@
-"""From a system and a loss to compiled calls: what is served, in which layout, on how many threads."""
+"""From a system and a loss to compiled calls: whether kernels may be used, what is served, on how many threads."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from deepfls._checks.tensors import is_traced
+from deepfls._checks.values import Array
 from deepfls.functional import losses
 from deepfls.kernels.forms import SystemForm, record_of
-from deepfls.kernels.switch import can_compile
 from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Multiply-adds of rows whose products are so small that BLAS takes one thread by itself.
 _SMALL_WORK = 100_000
+# About how many multiply-adds of a matrix product take the time of a rule's part in the sweeps.
+_WORK_OF_A_RULE = 40
+# End points as plain tensor operations with the switch points held fixed: (lower, upper, consequents, y_left, y_right).
+PlainEnds = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+
+_OFF: ContextVar[bool] = ContextVar("deepfls_kernels_off", default=False)
 
 # Code and option of the losses that have a compiled slope.
 _LOSSES: dict[Callable[..., Tensor], tuple[int, str, float]] = {
@@ -29,6 +38,31 @@ _LOSSES: dict[Callable[..., Tensor], tuple[int, str, float]] = {
     losses.cross_entropy: (5, "", 0.0),
 }
 _QUANTILES = 6
+
+
+def kernels_are_off() -> bool:
+    """True inside :func:`kernels_off`, and if the environment variable DEEPFLS_KERNELS is 0."""
+    return _OFF.get() or os.environ.get("DEEPFLS_KERNELS") == "0"
+
+
+@contextlib.contextmanager
+def kernels_off() -> Iterator[None]:
+    """A context in which everything runs by plain torch operations."""
+    token = _OFF.set(True)
+    try:
+        yield
+    finally:
+        _OFF.reset(token)
+
+
+def can_compile(*tensors: Tensor) -> bool:
+    """True if kernels can take these tensors: on the CPU, all float32 or all float64, and no operation is traced."""
+    if is_traced():  # first: torch.compile does not trace what follows
+        return False
+    dtype = tensors[0].dtype
+    if dtype not in (torch.float32, torch.float64) or not all(t.is_cpu and t.dtype is dtype for t in tensors):
+        return False
+    return not kernels_are_off()
 
 
 class _System(Protocol):
@@ -102,7 +136,7 @@ class _Compiled:
     """The record that describes a system and a loss to the kernels, and the shared terms of its rules."""
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
-        from deepfls.kernels.shared_terms import ExpandedTerms  # here: Numba is slow to import
+        from deepfls.kernels.updates import ExpandedTerms  # here: Numba is slow to import
 
         self._terms: ExpandedTerms | None = None
         if form.terms is not None:
@@ -127,7 +161,7 @@ class CompiledStep(_Compiled):
         self.n_targets = int(settings["n_targets"])
 
     def _shared(self, theta: Array) -> tuple[Array, ...]:
-        from deepfls.kernels.shared_terms import no_terms
+        from deepfls.kernels.updates import no_terms
 
         return no_terms(theta.dtype) if self._terms is None else self._terms.arrays(theta.dtype)
 
@@ -249,3 +283,52 @@ class CompiledOutputs(_Compiled):
         else:
             with one_blas_thread():
                 over_parts(function, n_rows, n_parts_of(n_rows, self._work_per_row), self._block_rows)
+
+
+# Compiled end points as a differentiable torch operation, behind functional.karnik_mendel
+
+
+def compiled_end_points(
+    lower: Tensor, upper: Tensor, consequents: Tensor, logs: bool, plain: PlainEnds
+) -> tuple[Tensor, Tensor]:
+    """End points, each (batch, outputs), from (log-)firing (batch, rules) and consequents (batch, rules, outputs).
+
+    ``plain`` gives the same in operations that can be differentiated again.
+    """
+    return _EndPoints.apply(lower, upper, consequents, logs, plain)
+
+
+def _over_rows(kernel: Callable[..., Any], logs: bool, *tensors: Tensor) -> None:
+    """Call a kernel with the rows of all tensors, divided over threads; the third of them are consequents."""
+    arrays = [tensor.detach().contiguous().numpy() for tensor in tensors]
+    batch, n_rules, n_outputs = arrays[2].shape
+    n_parts = n_parts_of(batch, _WORK_OF_A_RULE * n_rules * n_outputs)
+    over_parts(lambda _, first, end: kernel(logs, *(array[first:end] for array in arrays)), batch, n_parts)
+
+
+class _EndPoints(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, lower: Tensor, upper: Tensor, consequents: Tensor, logs: bool, plain: PlainEnds) -> Any:
+        from deepfls.kernels.end_points import ends_of_rows  # here: Numba is slow to import
+
+        ends = consequents.new_empty(len(consequents), 2, consequents.shape[2])
+        _over_rows(ends_of_rows, logs, lower, upper, consequents, ends)
+        ctx.save_for_backward(lower, upper, consequents, ends)
+        ctx.logs, ctx.plain = logs, plain
+        return ends[:, 0].clone(), ends[:, 1].clone()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> Any:
+        *inputs, ends = ctx.saved_tensors  # raises if one was changed in place
+        if torch.is_grad_enabled():  # the gradient will itself be differentiated
+            # Views, because one input may be computed from another, whose gradient must not be counted twice.
+            inputs = [tensor.view_as(tensor) for tensor in inputs]
+            asked = [tensor for tensor in inputs if tensor.requires_grad]
+            plain_ends = ctx.plain(*inputs, *ends.unbind(1))
+            found = iter(torch.autograd.grad(plain_ends, asked, grads, create_graph=True, allow_unused=True))
+            return *(next(found) if tensor.requires_grad else None for tensor in inputs), None, None
+        from deepfls.kernels.end_points import end_gradients_of_rows
+
+        results = [torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in inputs]
+        _over_rows(end_gradients_of_rows, ctx.logs, *inputs, ends, torch.stack(grads, dim=1), *results)
+        return *results, None, None

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.values import Array
 
 _REDUCTIONS = {"km": 0, "nt": 1, "bmm": 2, "sm": 3}
 

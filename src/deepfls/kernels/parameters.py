@@ -1,5 +1,3 @@
-# mypy: disable-error-code="no-untyped-def"
-# (compiled functions: Numba infers the types)
 """From the flat vector of raw parameters to the weights of the matrix products, and gradients back.
 
 The exponent of a rule is Σ_m b (x_m - c_m)² with b = -½ share / σ². With d = c - origin its weights over [z², z, 1],

@@ -1,5 +1,3 @@
-# mypy: disable-error-code="no-untyped-def"
-# (compiled functions: Numba infers the types)
 """Planes of General Type-2 systems: ends of every plane from one log-firing, and gradients back to it.
 
 With log-firing L, its rise -N and drop -H, a plane of width t has the log bounds L + t H and L - min(t, 1) N. Planes go

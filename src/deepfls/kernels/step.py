@@ -1,5 +1,3 @@
-# mypy: disable-error-code="no-untyped-def"
-# (compiled functions: Numba infers the types)
 """A whole training step, or the outputs of a system, in one compiled call without the interpreter lock.
 
 Rows pass in blocks that stay in the cache: expanded to [z², z, 1] and [x, 1], through two matrix products to log-firing and

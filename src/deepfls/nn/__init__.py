@@ -3,9 +3,8 @@
 May import ``_checks``, ``functional`` and ``kernels``.
 """
 
-from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
-from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.general import GT2FLS, GT2Antecedents
+from deepfls.nn.rule_parts import IT2Antecedents, T1Antecedents, TSKConsequents
 from deepfls.nn.systems import IT2FLS, T1FLS, ReducedOutput
 
 __all__ = [

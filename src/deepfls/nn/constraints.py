@@ -1,4 +1,4 @@
-"""Maps between free ("raw") parameters and the constrained values that enter the formulas.
+"""Maps between free ("raw") parameters and the constrained values that enter the formulas, and values of new parameters.
 
 Every map is onto its range for *any* raw value, so no optimiser step can break a constraint: positivity, order and range
 hold by construction rather than by penalty or projection.
@@ -6,7 +6,10 @@ hold by construction rather than by penalty or projection.
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Protocol
 
 import torch
@@ -146,3 +149,33 @@ def positive(parameterization: str) -> Positive | PaperPositive:
 
 def ordered_pair(parameterization: str) -> OrderedConstraint:
     return PaperPair() if parameterization == "paper" else OrderedPair()
+
+
+_SEPARATE: ContextVar[bool] = ContextVar("_SEPARATE", default=False)
+
+
+@contextlib.contextmanager
+def separate_generator() -> Iterator[None]:
+    """A context in which new modules do not draw from torch's generator, for values that are replaced later.
+
+    Unlike ``torch.random.fork_rng`` it may overlap with the work of other threads, because it restores nothing.
+    """
+    token = _SEPARATE.set(True)
+    try:
+        yield
+    finally:
+        _SEPARATE.reset(token)
+
+
+def draw_normal(values: Tensor) -> None:
+    """Fill a tensor from the standard normal distribution."""
+    nn.init.normal_(values, generator=_generator(values))
+
+
+def draw_uniform(values: Tensor, largest: float = 1.0) -> None:
+    """Fill a tensor with uniform values from 0 to ``largest``."""
+    nn.init.uniform_(values, 0.0, largest, generator=_generator(values))
+
+
+def _generator(values: Tensor) -> torch.Generator | None:
+    return torch.Generator(values.device) if _SEPARATE.get() else None

@@ -23,9 +23,8 @@ from deepfls.functional.planes import (
 )
 from deepfls.functional.reduction import type_reduced_set
 from deepfls.kernels import SystemForm
-from deepfls.nn.antecedents import T1Antecedents
-from deepfls.nn.constraints import UnitInterval
-from deepfls.nn.initial_values import separate_generator
+from deepfls.nn.constraints import UnitInterval, separate_generator
+from deepfls.nn.rule_parts import T1Antecedents
 from deepfls.nn.systems import IT2FLS, N_PARAMETERS, T1FLS, ReducedOutput, _forwarded
 
 # Spreads at the start: wide enough that the first steps can change the planes in both directions.

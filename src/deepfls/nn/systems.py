@@ -14,9 +14,8 @@ from deepfls.functional.firing import IntervalFiring, relative_firing, relative_
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS, type_reduce, type_reduced_set, weighted_average
 from deepfls.kernels import SystemForm
-from deepfls.nn.antecedents import IT2Antecedents, T1Antecedents
-from deepfls.nn.consequents import TSKConsequents
 from deepfls.nn.constraints import ConstrainedModule
+from deepfls.nn.rule_parts import IT2Antecedents, T1Antecedents, TSKConsequents
 
 
 class ReducedOutput(NamedTuple):

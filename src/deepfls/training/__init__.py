@@ -4,7 +4,7 @@ May import every folder up to ``data``.
 """
 
 from deepfls.training.checkpoint import Checkpoints
-from deepfls.training.config import TrainConfig
 from deepfls.training.loop import TrainResult, train
+from deepfls.training.recipe import TrainConfig
 
 __all__ = ["Checkpoints", "TrainConfig", "TrainResult", "train"]

@@ -20,14 +20,13 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
+from deepfls._checks.values import Array
 from deepfls._files import ArrayFormat, write_whole
 from deepfls.training.distributed import Group
 
-Array = np.ndarray[Any, np.dtype[Any]]
 # A run as plain values and tensors.
 State = tuple[dict[str, Any], dict[str, Tensor]]
 

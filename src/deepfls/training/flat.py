@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deepfls._checks.values import Array
 from deepfls.kernels import can_compile
 
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
-    from deepfls.training.config import TrainConfig
-
-Array = np.ndarray[Any, np.dtype[Any]]
+    from deepfls.training.recipe import TrainConfig
 
 # Options of Adam that the compiled update takes.
 _ADAM_OPTIONS = {"betas", "eps", "weight_decay"}

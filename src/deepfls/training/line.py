@@ -7,14 +7,13 @@ while its settings are chosen.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.optimize
 import scipy.special
 
-Array = np.ndarray[Any, np.dtype[Any]]
+from deepfls._checks.values import Array
 
 # Penalties of the ridge per row, of which one is chosen, and inverse penalties of the logistic regression.
 _PENALTIES, _INVERSE_PENALTIES = (1e-7, 1e-3, 1e-2, 0.1, 1.0), (1.0, 0.03)

@@ -17,16 +17,25 @@ import torch
 from torch import Tensor
 
 from deepfls.kernels.threads import one_blas_thread
-from deepfls.training.batches import Batch, Batches, MemoryBatches, Rows
+from deepfls.training.batches import (
+    Batch,
+    Batches,
+    ByKernel,
+    LossFunction,
+    MemoryBatches,
+    Rows,
+    mean_loss,
+    step_for,
+    take_steps,
+)
 from deepfls.training.distributed import Group
 from deepfls.training.flat import FlatParameters, optimizer_for
-from deepfls.training.steps import ByKernel, LossFunction, mean_loss, step_for, take_steps
 
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
     from deepfls.training.checkpoint import CheckpointFolder, State
-    from deepfls.training.config import TrainConfig
     from deepfls.training.progress import Progress
+    from deepfls.training.recipe import TrainConfig
 
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3

@@ -6,23 +6,19 @@ The data are expected in scaled units (about zero mean and unit spread per colum
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import torch
 from torch import Tensor
 
-from deepfls._checks.samples import known_mean
 from deepfls._checks.tensors import check_magnitude_values
-from deepfls._checks.values import check_number, check_option
+from deepfls._checks.values import Array, check_number, check_option, known_mean
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import relative_firing, share_of
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.terms import start_terms
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 CENTERS = ("kmeans", "kmeans-per-input", "grid")
 CONSEQUENTS = ("ridge", "random")
@@ -179,7 +175,7 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
         distinct = np.unique(rows, axis=0)
         if len(distinct) <= n_clusters:
             return distinct[np.arange(n_clusters) % len(distinct)]
-    from deepfls.kernels.clusters import assign_rows  # here: Numba is slow to import
+    from deepfls.kernels.mixing import assign_rows  # here: Numba is slow to import
 
     rows = np.ascontiguousarray(rows)
     centers = _spread_rows(rows, n_clusters, random_state)

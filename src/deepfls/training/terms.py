@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.values import check_count
+from deepfls._checks.values import Array
 from deepfls.nn.systems import IT2FLS, T1FLS
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Share of the distance to a neighbour's center, at the start, that a center may move towards it: two neighbours stay at
 # least 1 - 2 times this apart.
@@ -35,17 +33,6 @@ _REVISIONS = tuple(np.linspace(0.02, 0.6, 14).tolist())
 _CHANGES, _GAIN, _COST = 2, 1e-3, 1e-3
 # Rows of the sample.
 SAMPLE_ROWS = 1_000
-
-
-def terms_per_input(n_terms: Any, n_features: int) -> tuple[int, ...]:
-    """Shared terms of every input, from a number for all or one for each; empty for None."""
-    if n_terms is None:
-        return ()
-    if not isinstance(n_terms, Sequence):
-        return (check_count("n_terms", n_terms, 2),) * n_features
-    if isinstance(n_terms, str) or len(n_terms) != n_features:
-        raise ValueError(f"n_terms must be a number or have one for each of {n_features} inputs, got {n_terms!r}.")
-    return tuple(check_count("n_terms", count, 1) for count in n_terms)
 
 
 class Terms(NamedTuple):

@@ -12,11 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deepfls._checks.values import Array
 from deepfls.functional.firing import share_of
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.start import filled, solve_consequents, width_limits
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Fewest rows of a leaf, and rows that a tree sees at most.
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000

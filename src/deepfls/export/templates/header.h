@@ -1,6 +1,6 @@
 {# The parts of a C99 header that do not depend on its arithmetic: float.h and fixed.h extend this template.
 
-   In the templates names begin with fls_ and FLS_; rendering.py replaces both by the prefix of the header. #}
+   In the templates names begin with fls_ and FLS_; targets.py replaces both by the prefix of the header. #}
 {% set classifier = plain.classes is not none %}
 {% set outputs = plain.n_outputs | counted("class", "es") if classifier else plain.n_outputs | counted("output") %}
 {% set first, n_systems = plain.systems[0], plain.systems | length %}

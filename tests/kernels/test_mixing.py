@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from deepfls.kernels.clusters import assign_rows
+from deepfls.kernels.mixing import assign_rows
 
 
 def test_round_gives_first_nearest_clusters_counts_and_sums() -> None:

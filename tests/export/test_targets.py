@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from deepfls.export.c_header import c_header
-from deepfls.export.rendering import CTable, identifiers, literal, quoted, render
+from deepfls.export.targets import CTable, identifiers, literal, quoted, render
 from export_cases import WARNINGS, compiled, needs_gcc, random_plain_system
 
 

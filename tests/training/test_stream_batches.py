@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepfls.data.windows import Window, plan_epoch, ranked
+from deepfls.training.stream_batches import Window, plan_epoch, ranked
 
 COUNTS = st.lists(st.integers(0, 60), min_size=1, max_size=30).filter(any).map(np.array)
 
