@@ -256,8 +256,8 @@ def processes_part(folder: Path, rows: list[int], repeats: int) -> Result:
         f"and one that reads; three epochs, medians of {repeats} pairs of runs"
     )
     note = (
-        "Processor time is that of all threads of all processes during the fit, per row and epoch: where two processes "
-        "take no more than one, no work is done twice. One process has the second core for its reader, so twice its rate "
+        "Processor time is that of all threads of all processes during the fit, per row and epoch; the starting point, "
+        "whose ridge solution has rules x (inputs + 1) unknowns, is part of it and not of the rates. One process has the second core for its reader, so twice its rate "
         "is out of reach."
     )
     head = ["system", "rows", "batch per process", "one: rows/s", "two: rows/s", "two / one"]
