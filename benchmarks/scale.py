@@ -257,7 +257,8 @@ def processes_part(folder: Path, rows: list[int], repeats: int) -> Result:
     )
     note = (
         "Processor time is that of all threads of all processes during the fit, per row and epoch; the starting point, "
-        "whose ridge solution has rules x (inputs + 1) unknowns, is part of it and not of the rates. One process has the second core for its reader, so twice its rate "
+        "whose ridge solution has rules x (inputs + 1) unknowns, is part of it and not of the rates. "
+        "One process has the second core for its reader, so twice its rate "
         "is out of reach."
     )
     head = ["system", "rows", "batch per process", "one: rows/s", "two: rows/s", "two / one"]
