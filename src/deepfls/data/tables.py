@@ -25,7 +25,7 @@ _HINTS = {".xls": "save the sheet as CSV", ".ods": "save the sheet as CSV", ".zi
 # Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
 # Similarity from which a mistyped column or file is taken for another one.
-_NEAR = 0.7
+_NEAR, _NEAR_FILE = 0.7, 0.8
 # pandas writes an unnamed row index to Parquet under such a name. It is not a column of the user.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 # pyarrow's message for a row of another length than the header. The number of the row counts the header; only a read in one
@@ -133,7 +133,7 @@ def find_files(path: str | Path) -> list[Path]:
 def no_such_file(path: Path, what: str = "file") -> str:
     """The error of a file that does not exist, with the nearest name in its folder."""
     near = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
-    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near, _NEAR)}"
+    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near, _NEAR_FILE)}"
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
@@ -161,7 +161,7 @@ def _distinct(names: Sequence[str], label: str) -> list[str]:
             made = f"{name}_{count}"
         found.append(made)
     new = [made for made, name in zip(found, names, strict=True) if made != name]
-    warnings.warn(f"{label} has column names more than once, which are now called {listed(new)}.", stacklevel=5)
+    warnings.warn(f"{label} has several columns of the same name: the later ones are called {listed(new)}.", stacklevel=5)
     return found
 
 
