@@ -7,10 +7,12 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.inspection import EXACT_INPUTS, Explanation, input_pushes
+from deepfls.inspection.explanation import arrow_table, explained_rows
 from deepfls.inspection.plain import PlainOutput, PlainSystem
 from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
@@ -186,3 +188,23 @@ def test_frame_of_several_outputs_names_them() -> None:
     np.testing.assert_allclose(
         frame[(frame["row"] == 1) & (frame["output"] == "y1")]["push"], one.pushes.y[:, 1], rtol=1e-9
     )
+
+
+def test_a_category_is_one_input_of_an_explanation() -> None:
+    random = np.random.default_rng(0)
+    colour = random.choice(["red", "green", "blue"], size=60).astype(object)
+    colour[0] = None
+    table = pd.DataFrame({"a": random.normal(size=60), "colour": colour, "sex": random.choice(["f", "m"], size=60)})
+    y = table["a"] + 2.0 * (table["colour"] == "red")
+    estimator = FLSRegressor(n_rules=2, epochs=3, random_state=0).fit(table, y)
+
+    frame = estimator.explain(table)
+    assert frame["input"].tolist()[:3] == ["a", "colour", "sex"]
+    assert frame["value"].tolist()[:3] == [table["a"][0], "missing", table["sex"][0]]
+    base = estimator.explain(table[:1]).base.y[0]
+    np.testing.assert_allclose(base + frame.groupby("row")["push"].sum(), estimator.predict(table), rtol=1e-5)
+
+    text = estimator.explain(table[1:2]).to_text()
+    assert "colour=" not in text
+    assert f"{table['colour'][1]}  mean of all" in text
+    assert arrow_table(explained_rows(estimator, table))["value"].to_pylist()[1] == "missing"

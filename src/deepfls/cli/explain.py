@@ -56,14 +56,12 @@ def explain(
     y = None if rows is None else rows.y
     content: dict[str, Any]
     if out is not None:
-        import pyarrow as pa
-
-        from deepfls.inspection.explanation import explained_rows
+        from deepfls.inspection.explanation import arrow_table, explained_rows
 
         with output.working("explaining"):
             columns = explained_rows(opened.estimator, x)
             columns["row"] = columns["row"] + 1  # as --row counts
-            write_table(out, pa.table({name: pa.array(values) for name, values in columns.items()}))
+            write_table(out, arrow_table(columns))
         n_rows = len(columns["row"])
         output.line(f"Wrote {counted(n_rows, 'line')} to ", shown(out, "bold"))
         output.result({"command": "explain", "model": str(model), "pushes": str(out), "lines": n_rows})

@@ -75,6 +75,11 @@ class Column:
         n = len(self.categories)
         return np.array([[0.0], [1.0]]) if n == 2 else np.eye(n)
 
+    def category(self, inputs: Array) -> str:
+        """The category with these inputs (width,), or "missing"."""
+        places = np.flatnonzero((self.codes == inputs).all(axis=1))
+        return self.categories[places[0]] if len(places) else "missing"
+
     def encoded(self, values: Any, unknown: dict[str, list[str]]) -> Array:
         """The inputs (rows, width) for values: float64 numbers, or an arrow array; NaN where there is no value.
 
@@ -196,14 +201,15 @@ def date_seconds(values: Any, date_format: str) -> Array:
 
 def date_inputs(seconds: Array, parts: Sequence[str]) -> Array:
     """The inputs of dates, (rows, parts)."""
-    day, year = (2.0 * np.pi * seconds / length for length in (_DAY, _DAY * _YEAR))
+    # The rest of a division keeps the digits of the angle, and rounding makes noon and midnight exact.
+    day, year = (2.0 * np.pi * np.mod(seconds, length) / length for length in (_DAY, _DAY * _YEAR))
     made = {
         "days": lambda: seconds / _DAY,
         "hours": lambda: seconds / 3600.0,
-        "day_sin": lambda: np.sin(day),
-        "day_cos": lambda: np.cos(day),
-        "year_sin": lambda: np.sin(year),
-        "year_cos": lambda: np.cos(year),
+        "day_sin": lambda: np.sin(day).round(12),
+        "day_cos": lambda: np.cos(day).round(12),
+        "year_sin": lambda: np.sin(year).round(12),
+        "year_cos": lambda: np.cos(year).round(12),
     }
     return np.stack([made[part]() for part in parts], axis=1)
 
@@ -255,6 +261,14 @@ class Columns:
     def groups(self) -> list[tuple[Column, int, int]]:
         """The categories, with first and end of their inputs."""
         return [(c, *span) for c, span in zip(self.columns, self.spans, strict=True) if c.role == "category"]
+
+    @property
+    def read_inputs(self) -> list[tuple[str, int, int, Column | None]]:
+        """Inputs as people read them: name, first and end; those of a category together, with their column."""
+        groups = {first: (column.name, first, end, column) for column, first, end in self.groups}
+        inside = {place for _, first, end, _ in groups.values() for place in range(first, end)}
+        alone = {m: (name, m, m + 1, None) for m, name in enumerate(self.input_names) if m not in inside}
+        return [one for _, one in sorted((groups | alone).items())]
 
     @property
     def text_columns(self) -> list[str]:

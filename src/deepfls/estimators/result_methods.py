@@ -102,9 +102,9 @@ class ResultMethods(FLSEstimator):
         -------
         Explanation or DataFrame
             For one row an :class:`~deepfls.inspection.Explanation`. For several rows a frame with one line for each row and
-            input (and output, where there are several): ``row`` from 0, ``output``, ``input``, its ``value`` and ``push``,
-            the ``strongest_rule`` of the row, from 1, and its :meth:`familiarity`. A pyarrow table where pandas is not
-            installed.
+            input (and output, where there are several): ``row`` from 0, ``output``, ``input`` (a category is one), its
+            ``value`` and ``push``, the ``strongest_rule`` of the row, from 1, and its :meth:`familiarity`. A pyarrow table
+            where pandas is not installed.
         """
         from deepfls.inspection.explanation import explain, explained_rows, frame_of
 

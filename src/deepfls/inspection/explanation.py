@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls._checks.values import Array
+from deepfls.data.columns import Column, Columns
 from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.inspection.plain import PlainOutput, PlainSystem, rule_weights, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, one_row, rows_of
@@ -19,6 +20,8 @@ from deepfls.inspection.pushes import input_pushes, pushes_of_rows
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from deepfls.estimators.base import FLSEstimator
 
 # Rules and inputs that a notebook shows.
@@ -62,6 +65,8 @@ class Explanation:
         Ends of the calibrated interval of a regressor.
     class_set : ndarray of bool, shape (classes,), or None
         Classes in the calibrated set of a classifier.
+    columns : Columns or None
+        The columns of the table. In texts and tables the inputs of a category are one.
     """
 
     feature_names: tuple[str, ...]
@@ -83,6 +88,7 @@ class Explanation:
     coverage: float | None = None
     interval: Array | None = None
     class_set: Array | None = None
+    columns: Columns | None = None
 
     @property
     def y(self) -> Array:
@@ -247,6 +253,7 @@ def _system_explanation(s: PlainSystem, row: Array, start: Array) -> Explanation
         base=base,
         pushes=pushes,
         exact_pushes=exact,
+        columns=s.columns,
     )
 
 
@@ -272,18 +279,29 @@ def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) ->
     weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
     strongest = weights.argmax(axis=1) + 1
     familiarity = estimator.familiarity(X)
-    n_rows, n_features, n_outputs = pushes.shape
-    names = np.array(s.feature_names, dtype=object)
-    columns: dict[str, Any] = {"row": np.repeat(np.arange(n_rows), n_features * n_outputs)}
+    inputs = _read_inputs(s.feature_names, s.columns)
+    pushes = np.stack([pushes[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
+    values: list[Array] = [
+        x[:, first] if column is None else np.array([column.category(row[first:end]) for row in x], dtype=object)
+        for _, first, end, column in inputs
+    ]
+    n_rows, n_inputs, n_outputs = pushes.shape
+    names = np.array([name for name, *_ in inputs], dtype=object)
+    columns: dict[str, Any] = {"row": np.repeat(np.arange(n_rows), n_inputs * n_outputs)}
     if n_outputs > 1:
-        columns["output"] = np.tile(np.repeat(np.array(s.output_names, dtype=object), n_features), n_rows)
+        columns["output"] = np.tile(np.repeat(np.array(s.output_names, dtype=object), n_inputs), n_rows)
     return columns | {
         "input": np.tile(names, n_rows * n_outputs),
-        "value": np.repeat(x[:, np.newaxis], n_outputs, axis=1).ravel(),
+        "value": np.repeat(np.stack(values, axis=1)[:, np.newaxis], n_outputs, axis=1).ravel(),
         "push": pushes.transpose(0, 2, 1).ravel(),
-        "strongest_rule": np.repeat(strongest, n_features * n_outputs),
-        "familiarity": np.repeat(familiarity, n_features * n_outputs),
+        "strongest_rule": np.repeat(strongest, n_inputs * n_outputs),
+        "familiarity": np.repeat(familiarity, n_inputs * n_outputs),
     }
+
+
+def _read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
+    """Name, first and end of the inputs, those of a category as one."""
+    return (Columns.numbers(len(names), names) if columns is None else columns).read_inputs
 
 
 def frame_of(columns: dict[str, Any]) -> Any:
@@ -291,10 +309,15 @@ def frame_of(columns: dict[str, Any]) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        import pyarrow as pa
-
-        return pa.table({name: pa.array(values) for name, values in columns.items()})
+        return arrow_table(columns)
     return pd.DataFrame(columns)
+
+
+def arrow_table(columns: dict[str, Any]) -> pa.Table:
+    """A pyarrow table of columns; those that hold texts and numbers become texts."""
+    import pyarrow as pa
+
+    return pa.table({name: list(map(str, v)) if v.dtype == object else pa.array(v) for name, v in columns.items()})
 
 
 def reference_row(estimator: FLSEstimator, plain: AnyModel) -> Array:
@@ -344,12 +367,17 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
 
 def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     """Values of the inputs, and their pushes on output k."""
-    pushes = e.pushes.y[:, k]
+    inputs = _read_inputs(e.feature_names, e.columns)
+    pushes = np.array([e.pushes.y[first:end, k].sum() for _, first, end, _ in inputs])
     order = np.argsort(-np.abs(pushes), kind="stable")
     rows = [["reference", "", "", number_text(e.base.y[k], digits)]]
-    for m in order[:top].tolist():
-        numbers = (number_text(value, digits) for value in (e.x[m], e.reference[m]))
-        rows.append([shortened(e.feature_names[m]), *numbers, signed_text(pushes[m], digits)])
+    for place in order[:top].tolist():
+        name, first, end, column = inputs[place]
+        if column is None:
+            values = [number_text(row[first], digits) for row in (e.x, e.reference)]
+        else:
+            values = [shortened(column.category(e.x[first:end])), "mean of all"]
+        rows.append([shortened(name), *values, signed_text(pushes[place], digits)])
     rest = order[top:]
     if len(rest):
         rows.append([f"{len(rest)} others", "", "", signed_text(pushes[rest].sum(), digits)])
