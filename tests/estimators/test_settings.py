@@ -176,3 +176,12 @@ def test_bad_setting_is_refused_at_fit_and_an_earlier_fit_stays(
 def test_classifier_refuses_a_loss_of_numbers() -> None:
     with pytest.raises(ValueError, match=r"^loss must be one of 'cross-entropy', got 'l2'\.$"):
         classifier(loss="l2").fit(X, LABELS)
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_unknown_argument_names_the_estimator_and_the_nearest_argument(cls: type) -> None:
+    with pytest.raises(TypeError) as caught:
+        cls(n_rule=5)
+    assert str(caught.value) == f"{cls.__name__} got an unexpected keyword argument 'n_rule'. Did you mean 'n_rules'?"
+    with pytest.raises(TypeError, match=rf"^{cls.__name__} takes arguments by name alone, such as n_rules=10, got 5\.$"):
+        cls(5)

@@ -8,9 +8,10 @@ A new setting is a field in its section, an entry in ``SETTINGS_TEXT``, and its 
 # Without `from __future__ import annotations`: signatures then show types instead of text.
 
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -24,6 +25,28 @@ EXTRAPOLATIONS = ("linear", "clip")
 MISSING = ("auto", "error")
 OUTLIERS = ("clip", "keep")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+_Made = TypeVar("_Made")
+
+
+def _named(cls: type[_Made]) -> type[_Made]:
+    """A dataclass of settings whose errors of mistyped arguments name the estimator, and the nearest argument."""
+    made: Any = cls.__init__
+
+    @functools.wraps(made)
+    def init(self: Any, *given: Any, **settings: Any) -> None:
+        estimator = type(self).__name__
+        if given:
+            raise TypeError(f"{estimator} takes arguments by name alone, such as n_rules=10, got {given[0]!r}.")
+        known = [field.name for field in dataclasses.fields(self)]
+        for name in settings:
+            if name not in known:
+                hint = did_you_mean(name, known)
+                raise TypeError(f"{estimator} got an unexpected keyword argument {name!r}.{hint}")
+        made(self, **settings)
+
+    cls.__init__ = init  # type: ignore[method-assign, assignment]  # the signature is that of the dataclass
+    return cls
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -91,6 +114,7 @@ class Settings:
     _calibrations: ClassVar[tuple[str, ...]]
 
 
+@_named
 @dataclass(kw_only=True, eq=False, repr=False)
 class RegressorSettings(Settings):
     """The settings of FLSRegressor."""
@@ -104,6 +128,7 @@ class RegressorSettings(Settings):
     _calibrations = ("auto", "cqr", "split", "alpha")
 
 
+@_named
 @dataclass(kw_only=True, eq=False, repr=False)
 class ClassifierSettings(Settings):
     """The settings of FLSClassifier."""
