@@ -45,7 +45,7 @@ def _named(cls: type[_Made]) -> type[_Made]:
                 raise TypeError(f"{estimator} got an unexpected keyword argument {name!r}.{hint}")
         made(self, **settings)
 
-    cls.__init__ = init  # type: ignore[method-assign, assignment]  # the signature is that of the dataclass
+    cls.__init__ = init  # type: ignore[method-assign]  # the signature is that of the dataclass
     return cls
 
 
