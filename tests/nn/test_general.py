@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from deepfls.functional.planes import plane_width
-from deepfls.functional.reduction import type_reduced_set
+from deepfls.functional.reduction import plane_width, type_reduced_set
 from deepfls.nn import GT2FLS, IT2FLS, T1FLS
 
 

@@ -108,18 +108,18 @@ def fit(
             earlier, _structure(settings, source.columns, source.n_outputs, source.n_rows, earlier), source.classes
         )
     check_settings(settings)
-    settings = intervals.with_auto_calibration(settings)
     check_systems(settings, source, None if earlier is None else len(earlier.model.systems))
-    intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
-    columns = intervals.group_columns(settings, source.columns)
     plan = DataPlan(
         classes=settings._classifies,
         scaled=settings.scaling == "standard",
         clips=settings.outliers == "clip",
         validation_fraction=None if settings.patience is None or watched is not None else settings.validation_fraction,
     )
-    plan = intervals.with_calibration(plan, settings, columns)
-    if source.streamed or not intervals.is_refitted(settings, source.n_rows):
+    if settings.coverage is not None or settings.calibration == "alpha":
+        settings = intervals.with_auto_calibration(settings)
+        intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
+        plan = intervals.with_calibration(plan, settings, intervals.group_columns(settings, source.columns))
+    if plan.calibration_rows is None or source.streamed or not intervals.is_refitted(settings, source.n_rows):
         return _fit_once(settings, source, plan, earlier, checkpoints, watched=watched)[0]
     # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
     # Both draw the same random numbers, so a generator is copied for the first.
@@ -254,7 +254,9 @@ def _fit_once(
             model = model.clipped(data.input_range)
         importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
         importances = source.columns.summed(importances)
-        calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
+        calibration = None
+        if settings.coverage is not None:
+            calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     if group.leads and data.stream is not None and data.stream.n_dropped:
         warnings.warn(f"{left_out_rows(data.stream.n_dropped)}.", stacklevel=5)
     history = [] if earlier is None else earlier.history

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from deepfls._checks.values import Array
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.functional.planes import plane_log_firing
-from deepfls.functional.reduction import type_reduced_set
+from deepfls.functional.reduction import plane_log_firing, type_reduced_set
 from deepfls.nn.general import GT2FLS
 
 # Halvings of the widths between which a score lies: a width is known to a billionth.

@@ -1,15 +1,27 @@
-"""From firing and consequents to outputs: the weighted average of Type-1 systems, and the type reductions of IT2 ones."""
+"""From firing and consequents to outputs: weighted averages, type reductions, and the α-planes of General Type-2 systems.
+
+A general type-2 set in Zadeh's definition has a primary grade μ and a secondary membership function over it. Its plane at
+the level α is an interval type-2 set around μ, here
+
+    lower = (1 - a)^t μ,    upper = μ^(1 - b min(t, 1)),    t = s(α) / s(α₀),    s(α) = √(-2 ln α),
+
+with a and b in (0, 1) and the smallest plane α₀ = 0.01. At α = 1 both are μ, and at α₀ they are (1 - a) μ and μ^(1 - b), a
+wider Gaussian. In logarithms both bounds are linear in t, so one or two products give the log-firing of every plane.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from deepfls._checks.tensors import check_mix, check_rule_tensors
 from deepfls._checks.values import check_option
-from deepfls.functional.firing import relative_firing, relative_interval_firing
+from deepfls.functional.constants import SMALLEST_ALPHA
+from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
 
 
@@ -120,3 +132,114 @@ def type_reduce(
     if method == "bmm":
         check_mix(mix, consequents.shape[2])
     return REDUCTIONS[method](log_lower, log_upper, consequents, mix, algorithm)
+
+
+class AlphaPlanes(NamedTuple):
+    """Levels (planes,) and the ends of the type-reduced set of each plane, each (batch, planes, outputs)."""
+
+    alphas: Tensor
+    y_left: Tensor
+    y_right: Tensor
+
+
+def default_alphas(n_planes: int) -> list[float]:
+    """Levels of some planes: the smallest one, and the others evenly up to 1.
+
+    Examples
+    --------
+    >>> default_alphas(3), default_alphas(1)
+    ([0.01, 0.5, 1.0], [0.01])
+    """
+    return [SMALLEST_ALPHA, *(k / (n_planes - 1) for k in range(1, n_planes))]
+
+
+def plane_width(alphas: Tensor) -> Tensor:
+    """``t = s(α) / s(α₀)``: 0 for the plane α = 1, 1 for the widest one, more for levels below it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> plane_width(torch.tensor([1.0, 0.1, 0.01])).square()
+    tensor([0.0000, 0.5000, 1.0000])
+    """
+    return (alphas.log() / math.log(SMALLEST_ALPHA)).clamp(min=0.0).sqrt()
+
+
+def plane_log_firing(log_firing: Tensor, rise: Tensor, drop: Tensor, t: Tensor) -> IntervalFiring:
+    """Lower and upper log-firing of a plane, ``log f - t drop`` and ``log f + min(t, 1) rise``.
+
+    Parameters
+    ----------
+    log_firing : Tensor, shape (batch, rules)
+        That of the primary grades.
+    rise : Tensor, shape (batch, rules)
+        How far the widest plane lies above it: ``-Σ_m b_pm log μ_pm``.
+    drop : Tensor, shape (rules,)
+        How far it lies below: ``-Σ_m log(1 - a_pm)``. Under "htsk" both sums are means, as those of interval sets.
+    t : Tensor, shape () or (batch, 1)
+        Width of the plane, the same for all rows or one for each.
+
+    Returns
+    -------
+    IntervalFiring
+        Named tuple (lower, upper), each (batch, rules); planes are nested for any values of the arguments, because rise and
+        drop are taken as positive.
+    """
+    # DIFF(paper): μ + t b (1 - μ) never falls below t b, so every rule would fire everywhere. A power of μ is a wider
+    # Gaussian and vanishes far from the data. Its exponent stays above 0 because t counts up to 1 here.
+    upper = log_firing + t.clamp(max=1.0) * rise.clamp(min=0.0)
+    # DIFF(paper): (1 - t a) μ turns negative below the smallest plane; (1 - a)^t μ equals it at both ends of [0, 1] and
+    # stays positive for every t. In logarithms it is linear in t, so all planes share the products.
+    return IntervalFiring(log_firing - t * drop.clamp(min=0.0), upper)
+
+
+def plane_ends(
+    log_firing: Tensor, rise: Tensor, drop: Tensor, consequents: Tensor, alphas: Tensor, algorithm: str = "auto"
+) -> AlphaPlanes:
+    """Ends of the type-reduced sets of some planes.
+
+    Parameters
+    ----------
+    log_firing, rise, drop
+        As in :func:`plane_log_firing`.
+    consequents : Tensor, shape (batch, rules, outputs)
+    alphas : Tensor, shape (planes,)
+        Levels within (0, 1], in any order.
+    algorithm : str
+        How end points are found, as in :func:`deepfls.functional.karnik_mendel`.
+
+    Returns
+    -------
+    AlphaPlanes
+        In the order of ``alphas``. The left end falls and the right end grows as α falls, also after rounding.
+    """
+    ends = []
+    for t in plane_width(alphas):
+        lower, upper = plane_log_firing(log_firing, rise, drop, t)
+        ends.append(torch.stack(log_end_points(lower, upper, consequents, algorithm), dim=1))
+    stacked = torch.stack(ends, dim=2)  # (batch, 2, planes, outputs)
+    return AlphaPlanes(alphas, *_nested(stacked, alphas).unbind(dim=1))
+
+
+def _nested(ends: Tensor, alphas: Tensor) -> Tensor:
+    """The ends (batch, 2, planes, outputs) with the planes inside each other to the last bit.
+
+    They are nested in exact arithmetic. Rounding, and firing held above its floor, may move an end by the last digits.
+    """
+    order = torch.argsort(alphas, descending=True, stable=True)
+    left, right = ends[:, :, order].unbind(dim=1)
+    ordered = torch.stack([left.cummin(dim=1).values, right.cummax(dim=1).values], dim=1)
+    return ordered[:, :, torch.argsort(order)]
+
+
+def check_alphas(alphas: Any, like: Tensor) -> Tensor:
+    """Levels of planes as a tensor (planes,) in the dtype and on the device of ``like``."""
+    levels = torch.as_tensor(alphas, dtype=like.dtype, device=like.device)
+    if levels.ndim == 0:
+        levels = levels.reshape(1)
+    if levels.ndim != 1 or len(levels) == 0:
+        raise ValueError(f"alphas must be one level or a list of them, got shape {tuple(levels.shape)}.")
+    inside = (levels > 0) & (levels <= 1)
+    if not bool(inside.all()):
+        raise ValueError(f"alphas must be greater than 0 and at most 1, got {levels[~inside][0].item():g}.")
+    return levels

@@ -32,7 +32,7 @@ from deepfls._checks.values import Array
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.functional.constants import MIN_LOGIT, SMALLEST_ALPHA
-from deepfls.functional.planes import check_alphas, plane_width
+from deepfls.functional.reduction import check_alphas, plane_width
 from deepfls.inspection.plain_weights import (
     RuleWeights,
     chosen_terms,

@@ -29,11 +29,15 @@ from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 if TYPE_CHECKING:
-    from deepfls.data.columns import Columns
     from deepfls.estimators.base import FLSEstimator
 
 # Rows that are evaluated at a time.
 _CHUNK = 16_384
+
+
+def _of_first(name: str) -> Any:
+    """A property that all systems of a model share."""
+    return property(lambda self: getattr(self.systems[0], name))
 
 
 @dataclass(frozen=True)
@@ -60,41 +64,15 @@ class PlainModel:
         """That of the systems; "it2" or "gt2" if one of them is."""
         return next((s.kind for s in self.systems if s.kind != "t1"), "t1")
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return self.systems[0].feature_names
-
-    @property
-    def output_names(self) -> tuple[str, ...]:
-        return self.systems[0].output_names
-
-    @property
-    def classes(self) -> Array | None:
-        return self.systems[0].classes
-
-    @property
-    def columns(self) -> Columns | None:
-        return self.systems[0].columns
-
-    @property
-    def missing(self) -> bool:
-        return self.systems[0].missing
-
-    @property
-    def bounds(self) -> Array | None:
-        return self.systems[0].bounds
-
-    @property
-    def input_range(self) -> Array | None:
-        return self.systems[0].input_range
-
-    @property
-    def n_features(self) -> int:
-        return self.systems[0].n_features
-
-    @property
-    def n_outputs(self) -> int:
-        return self.systems[0].n_outputs
+    feature_names = _of_first("feature_names")
+    output_names = _of_first("output_names")
+    classes = _of_first("classes")
+    columns = _of_first("columns")
+    missing = _of_first("missing")
+    bounds = _of_first("bounds")
+    input_range = _of_first("input_range")
+    n_features = _of_first("n_features")
+    n_outputs = _of_first("n_outputs")
 
     @property
     def n_rules(self) -> int:

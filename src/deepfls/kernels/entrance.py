@@ -138,12 +138,8 @@ class _Compiled:
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
         from deepfls.kernels.updates import ExpandedTerms  # here: Numba is slow to import
 
-        self._terms: ExpandedTerms | None = None
-        if form.terms is not None:
-            shape = (form.n_outputs, form.order, form.of_paper)
-            self._terms = ExpandedTerms(form.terms, *shape, form.parameters, offsets)
-            offsets = self._terms.offsets
-        self._record, self._work_per_row = record_of(form, offsets, settings), form.work_per_row
+        self._terms = ExpandedTerms(form, offsets)
+        self._record, self._work_per_row = record_of(form, self._terms.offsets, settings), form.work_per_row
 
 
 class CompiledStep(_Compiled):
@@ -160,11 +156,6 @@ class CompiledStep(_Compiled):
         self._rule = np.zeros(1, updates.UPDATE)
         self.n_targets = int(settings["n_targets"])
 
-    def _shared(self, theta: Array) -> tuple[Array, ...]:
-        from deepfls.kernels.updates import no_terms
-
-        return no_terms(theta.dtype) if self._terms is None else self._terms.arrays(theta.dtype)
-
     def __call__(
         self,
         theta: Array,
@@ -178,16 +169,9 @@ class CompiledStep(_Compiled):
     ) -> float:
         """``share`` times the mean loss over rows and outputs; its gradient is written to ``gradient``.
 
-        Parameters
-        ----------
-        theta, gradient : ndarray, shape (parameters,)
-        rows : ndarray, shape (any, features + targets), or with a column of weights behind
-            A packed table, contiguous, in the dtype of theta.
-        order : ndarray of int64
-            Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
-        share : float
-        number : int
-            That of the step, from which a loss of all quantiles takes the levels of the rows.
+        ``rows`` are a packed table (any, features + targets, perhaps a weight), contiguous, in the dtype of theta. Of the
+        places in ``order``, or of the rows in their own order where it is empty, ``n_rows`` from ``first`` on are used. A
+        loss of all quantiles takes the levels of the rows from the ``number`` of the step.
         """
         self._record["number"], self._record["batch_first"] = number, first
         n_parts = n_parts_of(n_rows, self._work_per_row)
@@ -198,7 +182,7 @@ class CompiledStep(_Compiled):
             loss, size = np.empty(1), end - begin
             self._kernel(
                 theta, gradients[part], rows, order, first + begin, first + end, size, scale, self._record,
-                self._shared(theta), self._rule, no_state, no_rates, loss,
+                self._terms.arrays(theta.dtype), self._rule, no_state, no_rates, loss,
             )  # fmt: skip
             return float(loss[0])
 
@@ -211,42 +195,15 @@ class CompiledStep(_Compiled):
         """Whether the rows of a batch are divided over threads."""
         return n_parts_of(n_rows, self._work_per_row) > 1
 
-    def run(
-        self,
-        theta: Array,
-        gradient: Array,
-        rows: Array,
-        order: Array,
-        first: int,
-        end: int,
-        size: int,
-        number: int,
-        rule: Array,
-        state: tuple[Array, ...],
-        rates: Array,
-    ) -> Array:
-        """Mean losses of steps with the rows from ``first`` to ``end``, ``size`` at a time, each at its rate.
+    def run(self, theta: Array, gradient: Array, rows: Array, places: Any, number: int, update: Any, rates: Array) -> Array:
+        """Mean losses of steps, the first one number ``number``, each followed by an update at its rate.
 
-        ``rule`` and ``state`` are those of :func:`deepfls.kernels.updates.update`; ``number`` is that of the first step.
+        ``places`` are the order, first and end of the rows, and the rows of a step; ``update`` the rule and the state of
+        :func:`deepfls.kernels.updates.update`.
         """
         self._record["number"] = number
-        losses = np.empty(len(rates))
-        self._kernel(
-            theta,
-            gradient,
-            rows,
-            order,
-            first,
-            end,
-            size,
-            0.0,
-            self._record,
-            self._shared(theta),
-            rule,
-            state,
-            rates,
-            losses,
-        )
+        losses, shared = np.empty(len(rates)), self._terms.arrays(theta.dtype)
+        self._kernel(theta, gradient, rows, *places, 0.0, self._record, shared, *update, rates, losses)
         return losses
 
 
@@ -265,8 +222,7 @@ class CompiledOutputs(_Compiled):
     def __call__(self, x: Array) -> Array:
         """(rows, 3, outputs): y_left, y_right and y, all three equal for Type-1 systems, of rows x (rows, features)."""
         theta = nn.utils.parameters_to_vector(self._parameters).detach().numpy()
-        if self._terms is not None:
-            theta = self._terms.expanded(theta)
+        theta = self._terms.expanded(theta)
         x = np.ascontiguousarray(x, theta.dtype)
         results = np.empty((len(x), *self._shape), theta.dtype)
         nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)

@@ -261,17 +261,9 @@ def row_kernel(trains, interval, planes):
     def run_rows(theta, gradient, rows, order, first, n_rows, scale, record, results):
         """The outputs of some rows of a table, or their loss, times ``scale`` and summed, with its gradient.
 
-        Parameters
-        ----------
-        theta, gradient : (parameters,)
-            Raw parameters, and where the gradient is written.
-        rows : (any, features + targets + weight)
-            A packed table; targets and weights are needed for a gradient only.
-        order : (any,) int64
-            Places of rows in the table, or empty for rows in their own order; ``n_rows`` from ``first`` on are used.
-        record : (1,) of FORM
-        results : (n_rows, 3, outputs)
-            Where y_left, y_right and y are written, if not a gradient.
+        Raw parameters theta and the gradient are (parameters,), ``record`` is (1,) of FORM. Of the places in ``order``, or
+        of the rows of the packed table in their own order where it is empty, ``n_rows`` from ``first`` on are used. Without
+        a gradient, y_left, y_right and y are written to ``results`` (n_rows, 3, outputs), and targets are not needed.
         """
         form, dtype, theta_64, gradient_64 = record[0], theta.dtype, theta.astype(np.float64), np.zeros(len(gradient))
         n_rules, n_features, n_outputs = form.n_rules, form.n_features, form.n_outputs

@@ -18,6 +18,7 @@ from deepfls._checks.values import Array
 from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA
 from deepfls.kernels.arithmetic import index
 from deepfls.kernels.compiling import compiled, inner
+from deepfls.kernels.forms import SystemForm
 from deepfls.kernels.step import row_kernel
 
 TABLES = ("centers", "sigmas", "spreads", "heights")
@@ -133,42 +134,21 @@ def gather_terms(expanded, terms, tables, blocks, gradient):
 class ExpandedTerms:
     """The flat vector of a system with shared terms as that of the same system without, and gradients back.
 
-    Parameters
-    ----------
-    terms : ndarray of int64, shape (rules, features)
-        The term of every rule, -1 for none; read at every call, so that it may change.
-    n_outputs, order : int
-    of_paper : bool
-    parameters : mapping
-        Names of the parameters of the system by the fields of the kernels' record.
-    offsets : mapping
-        Where each named parameter begins in the vector of the system.
-
-    Attributes
-    ----------
-    offsets : dict
-        Where each named parameter begins in the expanded vector.
+    ``offsets`` tell where each named parameter begins, given in the vector of the system, kept in the expanded one. The
+    terms of the form are read at every call, so that they may change. Without terms all arrays are empty.
     """
 
-    def __init__(
-        self,
-        terms: Array,
-        n_outputs: int,
-        order: int,
-        of_paper: bool,
-        parameters: Mapping[str, str],
-        offsets: Mapping[str, int],
-    ) -> None:
-        self._terms = terms
-        n_rules, n_features = terms.shape
-        table = n_rules * n_features
-        sizes = dict.fromkeys(TABLES, table)
-        sizes |= {"intercepts": n_rules * n_outputs, "slopes": table * n_outputs * order, "mix": n_outputs}
-        fills = {"centers": 0.0, "sigmas": MAX_SIGMA if of_paper else MAX_LOG_SIGMA}
-        fills |= {"spreads": 0.0 if of_paper else _ONE, "heights": _ONE}
+    def __init__(self, form: SystemForm, offsets: Mapping[str, int]) -> None:
+        self.is_shared = form.terms is not None
+        self._terms = np.empty((0, 0), np.int64) if form.terms is None else form.terms
+        table = form.n_rules * form.n_features
+        sizes = dict.fromkeys(TABLES, table) | {"intercepts": form.n_rules * form.n_outputs, "mix": form.n_outputs}
+        sizes["slopes"] = table * form.n_outputs * form.order
+        fills = {"centers": 0.0, "sigmas": MAX_SIGMA if form.of_paper else MAX_LOG_SIGMA}
+        fills |= {"spreads": 0.0 if form.of_paper else _ONE, "heights": _ONE}
         self.offsets: dict[str, int] = {}
         tables, blocks, place = [], [], 0
-        for field, name in parameters.items():
+        for field, name in form.parameters.items() if self.is_shared else ():
             self.offsets[name] = place
             entry = [int(offsets[name]), place]
             if field in TABLES:
@@ -176,9 +156,11 @@ class ExpandedTerms:
             else:
                 blocks.append([*entry, sizes[field]])
             place += sizes[field]
-        self._fills = np.array([fills[field] for field in parameters if field in TABLES])
-        self._tables, self._blocks = np.array(tables, dtype=np.int64), np.array(blocks, dtype=np.int64)
+        self._fills = np.array([fills[field] for field in form.parameters if field in TABLES and self.is_shared])
+        self._tables = np.array(tables, dtype=np.int64).reshape(-1, 2)
+        self._blocks = np.array(blocks, dtype=np.int64).reshape(-1, 3)
         self._size = place
+        self.offsets = self.offsets or dict(offsets)
 
     def arrays(self, dtype: Any) -> tuple[Array, ...]:
         """What the kernels take: terms, places, fills, and scratch for the expanded vector and its gradient."""
@@ -187,15 +169,11 @@ class ExpandedTerms:
 
     def expanded(self, theta: Array) -> Array:
         """The vector of the system without shared terms."""
+        if not self.is_shared:
+            return theta
         *places, made, _ = self.arrays(theta.dtype)
         expand_terms(theta, *places, made)
         return made
-
-
-def no_terms(dtype: Any) -> tuple[Array, ...]:
-    """As :meth:`ExpandedTerms.arrays`, for systems whose rules have sets of their own."""
-    whole = [np.empty((0, size), np.int64) for size in (0, 2, 3)]
-    return whole[0], whole[1], np.empty(0), whole[2], np.empty(0, dtype), np.empty(0, dtype)
 
 
 # Steps
@@ -216,16 +194,9 @@ def step_kernel(interval, planes):
         """Steps with the rows from ``first`` to ``end`` of an order, ``size`` at a time; fills their losses.
 
         Without ``rates`` (steps,) it leaves the gradient of the only step and updates nothing: the loss is then ``scale``
-        times the sum over rows and targets, in place of the mean.
-
-        Parameters
-        ----------
-        theta, gradient, rows, order, record
-            As :func:`deepfls.kernels.step.row_kernel` takes them. The number of the step in the record goes on.
-        shared : tuple of ndarray
-            What :func:`expand_terms` takes; empty for systems without shared terms.
-        rule, state
-            As :func:`update` takes them.
+        times the sum over rows and targets, in place of the mean. ``shared`` is what :func:`expand_terms` takes, ``rule``
+        and ``state`` what :func:`update` takes, the others what :func:`deepfls.kernels.step.row_kernel` takes. The number
+        of the step in the record goes on.
         """
         form, (terms, tables, fills, blocks, expanded, to_expanded) = record[0], shared
         if terms.shape[0] == 0:

@@ -13,15 +13,15 @@ from deepfls._checks.values import check_count, check_option
 from deepfls.functional.constants import MIN_LOGIT, MIN_RATIO, MIN_SPREAD_LOGIT
 from deepfls.functional.firing import IntervalFiring, log_firing, relative_interval_firing, share_of
 from deepfls.functional.karnik_mendel import ALGORITHMS, TypeReducedSet
-from deepfls.functional.planes import (
+from deepfls.functional.reduction import (
     AlphaPlanes,
     check_alphas,
     default_alphas,
     plane_ends,
     plane_log_firing,
     plane_width,
+    type_reduced_set,
 )
-from deepfls.functional.reduction import type_reduced_set
 from deepfls.kernels import SystemForm
 from deepfls.nn.constraints import UnitInterval, separate_generator
 from deepfls.nn.rule_parts import T1Antecedents
@@ -107,7 +107,7 @@ class GT2Antecedents(T1Antecedents):
             self.raw_spreads.copy_(UnitInterval().raw(share.clamp(min=torch.finfo(value.dtype).tiny), "upper_spreads"))
 
     def plane_firing(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What :func:`deepfls.functional.planes.plane_log_firing` takes: log-firing, rise and drop."""
+        """What :func:`deepfls.functional.reduction.plane_log_firing` takes: log-firing, rise and drop."""
         log_values, spreads = self(x), self.upper_spreads
         # One spread for all: the rise is a share of the log-firing. Else it is the log-firing of sets of width σ / √b.
         wider = None if self.shared_spread else self.sigmas * spreads.rsqrt()

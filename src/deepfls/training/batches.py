@@ -30,14 +30,7 @@ _ROWS_TOGETHER = 1 << 16
 
 @dataclass(frozen=True)
 class Rows:
-    """Samples in scaled units in one table: inputs, targets and perhaps a weight, side by side.
-
-    Parameters
-    ----------
-    packed : Tensor, shape (batch, features + targets) or (batch, features + targets + 1)
-        Contiguous. A last column beyond the targets holds weights.
-    n_features, n_targets : int
-    """
+    """Samples in scaled units in one contiguous table: inputs, targets and perhaps a weight, side by side."""
 
     packed: Tensor
     n_features: int
@@ -127,15 +120,7 @@ class Batches(Protocol):
 
 
 class MemoryBatches:
-    """Pieces of the shuffled rows. A batch is a list of places: the rows themselves are not moved.
-
-    Parameters
-    ----------
-    rows : Rows
-    batch_size : int
-    drop_last : bool
-        Whether to leave out the last, smaller batch.
-    """
+    """Pieces of the shuffled rows; ``drop_last`` leaves out the last, smaller one. The rows themselves are not moved."""
 
     def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
         self._size = min(batch_size, len(rows))
@@ -240,11 +225,9 @@ class ByKernel:
 
     def run(self, batch: Batch, rates: list[float], number: int, adam: CompiledAdam) -> list[Tensor | float]:
         """The losses of all steps of a batch, in one compiled call that updates the parameters after each."""
-        rows, order, first, end, size, _ = batch
-        return self._step.run(
-            self._theta, self._gradient, self._array(rows), order, first, end, size, number, adam.rule, adam.arrays,
-            np.array(rates),
-        ).tolist()  # fmt: skip
+        update = adam.rule, adam.arrays
+        rows, places = self._array(batch.rows), batch[1:5]
+        return self._step.run(self._theta, self._gradient, rows, places, number, update, np.array(rates)).tolist()
 
 
 def take_steps(

@@ -24,19 +24,9 @@ _ADAM_OPTIONS = {"betas", "eps", "weight_decay"}
 class FlatParameters:
     """One contiguous buffer for the parameters of a system, which become views of it, and one for the gradient.
 
-    Trainable parameters come first, so that everything that changes them acts on the beginning of both buffers.
-
-    Attributes
-    ----------
-    values, gradient : Tensor, shape (parameters,)
-    free : Parameter, shape (trainable parameters,)
-        The beginning of ``values``, with the beginning of ``gradient`` as its gradient: what an optimiser is given.
-    offsets : dict of str to int
-        Where each named parameter begins.
-    terms : Tensor or None
-        The term of every rule and feature, which a run may change, of a system that has them.
-    slopes : Parameter or None
-        The slopes of the consequents (rules, outputs, features), if they are trained.
+    Trainable parameters come first: ``free`` is the beginning of ``values`` with the beginning of ``gradient`` as its
+    gradient, which an optimiser is given. ``offsets`` tell where each named parameter begins. ``terms`` are those of the
+    rules, which a run may change, and ``slopes`` those of the consequents, if they are trained.
     """
 
     def __init__(self, system: T1FLS | IT2FLS, frozen: Mapping[str, Tensor] | None = None) -> None:
@@ -147,13 +137,7 @@ class TorchOptimizer:
 
 
 class CompiledAdam:
-    """As :class:`TorchOptimizer` with Adam, compiled.
-
-    Attributes
-    ----------
-    rule, arrays
-        What :func:`deepfls.kernels.updates.update` takes.
-    """
+    """As :class:`TorchOptimizer` with Adam; ``rule`` and ``arrays`` are those of :func:`deepfls.kernels.updates.update`."""
 
     def __init__(self, config: TrainConfig, flat: FlatParameters) -> None:
         from deepfls.kernels import updates  # here: Numba is slow to import

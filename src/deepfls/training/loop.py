@@ -65,14 +65,7 @@ def _is_finite(vector: Tensor) -> bool:
 class TrainingState:
     """Parameters, optimiser, position in the data, best and last finite parameters, and the record so far.
 
-    Parameters
-    ----------
-    config : TrainConfig
-    flat : FlatParameters
-    generator : torch.Generator
-        Source of the shuffling.
-    n_steps : int
-        Steps of an epoch.
+    The generator is the source of the shuffling; an epoch has ``n_steps`` steps.
     """
 
     def __init__(self, config: TrainConfig, flat: FlatParameters, generator: torch.Generator, n_steps: int) -> None:
@@ -231,27 +224,21 @@ def train(
     frozen: Mapping[str, Tensor] | None = None,
     revise: Callable[[int, int], bool] | None = None,
 ) -> TrainResult:
-    """Train a system in place.
+    """Train a system in place, the same in every process of a group.
 
     Parameters
     ----------
     system : T1FLS or IT2FLS
-        The same in every process.
     rows : Rows or Batches
         Training samples in scaled units, on the device of the system, or where batches of them come from.
     config : TrainConfig
     generator : torch.Generator
         Source of the shuffling; in the same state in every process.
     validation : Rows, optional
-        Samples that decide which epoch's parameters are kept, of every process its own; without them the last ones are.
-    keeps_best : bool
-        False only measures the validation samples and keeps the last parameters.
-    progress : Progress, optional
-        Told after every step and every epoch.
-    group : Group, optional
-        The processes that train together; by default this one alone.
-    checkpoints : CheckpointFolder, optional
-        Where states are kept on the way. A run that goes on from one ends as it would have ended undisturbed.
+        Samples that decide which epoch's parameters are kept, of every process its own; with ``keeps_best=False`` they are
+        only measured. Without them the last parameters are kept.
+    progress, group, checkpoints : optional
+        Told after every step and epoch; the processes that train together; where states are kept on the way.
     watch : callable, optional
         Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
         (unless the schedule follows from the number of epochs).
@@ -262,10 +249,6 @@ def train(
     revise : callable, optional
         Called after every epoch with its number, from 1, and the number of epochs; True if it changed conditions of rules,
         after which earlier parameters no longer count as the best.
-
-    Returns
-    -------
-    TrainResult
     """
     loss_function = config.loss_function()
     group = group or Group()

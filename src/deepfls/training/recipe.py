@@ -109,32 +109,10 @@ _WARM_UP, _START_FACTOR = 0.1, 10.0
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Settings of a training run. Every value is checked when the object is made.
+    """Settings of a training run, as the estimators explain them. Every value is checked when the object is made.
 
-    Parameters
-    ----------
-    loss : str or callable
-        A name of :data:`deepfls.functional.losses.LOSSES`, or ``f(y, target)`` giving (batch, ...) or, where there are no
-        sample weights, a scalar. "quantiles" trains the planes of a GT2FLS.
-    optimizer : str or class
-        Any ``torch.optim`` class, or its name in any case.
-    learning_rate : float
-        The peak where the schedule moves it.
-    schedule : {"constant", "cosine", "onecycle", "averaged"}
-        "averaged": a constant rate; the run leaves an average of the parameters after its epochs.
-    weight_decay : float
-        Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser: a share
-        ``learning_rate * weight_decay`` of the way in every step.
-    gradient_clip : float, optional
-        Largest norm of the gradient.
-    patience : int, optional
-        Epochs without a better validation loss before training stops.
-    drop_last : bool
-        Whether to leave out the last, smaller batch of an epoch.
-    coverage : float, optional
-        Share of the targets that the type-reduced set of an IT2 system is trained to hold.
-    interval_weight : float
-        Weight of the pinball losses of its ends against the loss; used only with ``coverage``.
+    A callable loss gives (batch, ...) or, where there are no sample weights, a scalar. ``drop_last`` leaves out the last,
+    smaller batch of an epoch. ``coverage`` and ``interval_weight`` train the type-reduced set of an IT2 system.
     """
 
     loss: str | Callable[..., Tensor] = "l2"

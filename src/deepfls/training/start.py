@@ -47,32 +47,12 @@ def initialize_system(
     part: slice = slice(None),
     total: Callable[[Tensor], Tensor] | None = None,
 ) -> None:
-    """Set the parameters of a system from data.
+    """Set the parameters of a system from data x (batch, features) and y (batch, outputs), in place.
 
-    Parameters
-    ----------
-    system : T1FLS or IT2FLS
-        Changed in place.
-    x : Tensor, shape (batch, features)
-    y : Tensor, shape (batch, outputs)
-    centers : {"kmeans", "kmeans-per-input", "grid"}
-        Joint k-means over all inputs; one-dimensional k-means for each input (the paper); or points evenly spread over the
-        range of the data.
-    consequents : {"ridge", "random"}
-        The linear part solved by ridge regression on the normalised firing, or U(0, 0.01) (the paper).
-    width : float
-        Widths of the sets in standard deviations of their input.
-    ridge : float
-        Weight of the penalty on the consequents, per training row.
-    sample_weight : Tensor, shape (batch,), optional
-    n_terms : sequence of int
-        Terms of every input that the rules share; empty where every rule has sets of its own.
-    random_state : RandomState
-        Source of all randomness.
-    part : slice
-        The rows whose normal equations this process adds up, where several do; all of them by default.
-    total : callable, optional
-        The sum of a tensor over these processes, in place.
+    ``centers`` and ``consequents`` are explained with the settings of the estimators; ``width`` is in standard deviations
+    of the inputs, ``ridge`` a penalty per row. ``n_terms`` are the terms of every input that the rules share; empty where
+    every rule has sets of its own. Where several processes share the rows, each adds up the normal equations of its
+    ``part``, and ``total`` gives the sum of a tensor over them, in place.
     """
     check_option("centers", centers, CENTERS)
     check_option("consequents", consequents, CONSEQUENTS)

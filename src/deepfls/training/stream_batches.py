@@ -23,17 +23,7 @@ from deepfls.training.distributed import Group
 
 
 class Preparation(NamedTuple):
-    """From samples in the units of the data to rows of tensors.
-
-    Attributes
-    ----------
-    x_scaling, y_scaling : Scaling
-    classes : ndarray or None
-        The classes, sorted; targets become their places.
-    mean_weight : float or None
-        None without weights.
-    device, dtype
-    """
+    """From samples in the units of the data to rows of tensors. Classes are sorted, targets are places in them."""
 
     x_scaling: Scaling
     y_scaling: Scaling
@@ -80,18 +70,8 @@ class _Loaded(NamedTuple):
 class StreamBatches:
     """The batches of a source, of which this process reads its share; close it, or use it as a context manager.
 
-    Parameters
-    ----------
-    source : ParquetSource
-        Without rows that are held out.
-    counts : ndarray of int, shape (row groups,)
-        Rows that each row group gives.
-    preparation : Preparation
-    batch_size : int
-        Rows of a step, of all processes together.
-    group : Group
-    n_epochs : int
-        Epochs that will be asked for at most: nothing is read for one after the last.
+    The source is without rows that are held out, and ``counts`` (row groups,) are the rows of its row groups. A step has
+    ``batch_size`` rows of all processes together. After ``n_epochs`` epochs nothing more is read.
     """
 
     def __init__(

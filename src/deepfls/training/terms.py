@@ -88,20 +88,11 @@ def start_terms(rows: Array, span: Array, rule_centers: Array, n_terms: Sequence
 
 
 class ConditionRevision:
-    """Revises the conditions of the rules while a system trains.
+    """Revises the conditions of the rules while a system trains, by changing its ``antecedents.terms``.
 
-    Parameters
-    ----------
-    system : T1FLS or IT2FLS
-        Whose ``antecedents.terms`` are changed in place.
-    x, y : Tensor, shape (rows, features) and (rows, outputs)
-        A sample in scaled units, and what the outputs should be.
-    n_terms : sequence of int
-        Terms of every input that a rule may choose from; empty where rules keep the sets they have.
-    max_conditions : int, optional
-        Largest number of conditions of a rule after the last revision.
-    frozen : ndarray of bool, shape (rules,)
-        Rules whose conditions stay as they are.
+    The sample x (rows, features) is in scaled units, y (rows, outputs) what the outputs should be. Rules choose from
+    ``n_terms`` terms of every input, or keep the sets they have where it is empty; after the last revision they have at
+    most ``max_conditions``. Rules marked in ``frozen`` (rules,) stay as they are.
     """
 
     def __init__(

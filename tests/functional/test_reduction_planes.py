@@ -8,11 +8,10 @@ import pytest
 import torch
 
 from deepfls.functional.constants import SMALLEST_ALPHA
-from deepfls.functional.planes import (
+from deepfls.functional.reduction import (
     check_alphas,
     default_alphas,
     plane_ends,
-    plane_level,
     plane_log_firing,
     plane_width,
 )
@@ -29,7 +28,6 @@ def test_plane_width_is_the_published_ratio() -> None:
     alphas = torch.tensor([1.0, 0.7, 0.3, 0.01, 0.001], dtype=torch.float64)
     expected = [math.sqrt(-2 * math.log(a)) / math.sqrt(-2 * math.log(SMALLEST_ALPHA)) for a in alphas.tolist()]
     torch.testing.assert_close(plane_width(alphas), torch.tensor(expected, dtype=torch.float64))
-    torch.testing.assert_close(plane_level(plane_width(alphas)), alphas)
 
 
 def test_default_alphas_are_the_published_planes_for_three() -> None:
