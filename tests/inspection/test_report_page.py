@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from deepfls import FLSRegressor
 from deepfls.functional import constants
@@ -159,5 +161,19 @@ def test_page_has_words_and_conditions_that_were_left_out() -> None:
     model = FLSRegressor(n_rules=3, n_terms=3, max_conditions=2, epochs=4, random_state=0).fit(X, Y[:, 0])
     content = payload_of(model, X, Y[:, 0])
     assert np.array(content["systems"][0]["active"]).sum(axis=1).max() <= 2
-    assert content["systems"][0]["words"][0] == ["low", "medium", "high"]
+    system = content["systems"][0]
+    assert {word for row in system["terms"] for word in row} <= {"low", "medium", "high"}
+    conditions = system["sentences"][0]["conditions"]
+    assert len(conditions) <= 2
+    assert all(word in {"low", "medium", "high"} and numbers == "" for _, word, numbers in conditions)
     json.dumps(content, allow_nan=False)
+
+
+def test_sentences_name_categories_and_leave_out_sets_that_say_nothing() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"a": random.normal(size=80), "colour": random.choice(["red", "green", "blue"], size=80)})
+    model = FLSRegressor(kind="t1", n_rules=2, epochs=3, centers_within="free", random_state=0).fit(table, table["a"])
+    model.system_.sigmas = torch.full_like(model.system_.sigmas, 100.0)
+    for sentence in payload_of(model)["systems"][0]["sentences"]:
+        assert sentence["conditions"] == []
+        assert sentence["any"] == ["a", "colour"]

@@ -44,16 +44,22 @@ def test_number_keeps_its_significant_digits(value: float, digits: int) -> None:
 
 @pytest.mark.parametrize(("place", "word"), [*zip((0.0, 0.3, 0.5, 0.7, 1.0), LABELS, strict=True)])
 def test_label_follows_the_place_within_the_range(place: float, word: str) -> None:
-    assert position_word(-10 + 40 * place, -10.0, 30.0) == word
+    assert position_word(-10 + 40 * place, 5.0, -10.0, 30.0) == word
 
 
 def test_label_says_where_a_center_lies_outside_the_data() -> None:
-    assert position_word(-11.0, -10.0, 30.0) == "below the data"
-    assert position_word(31.0, -10.0, 30.0) == "above the data"
+    assert position_word(-11.0, 5.0, -10.0, 30.0) == "below the data"
+    assert position_word(31.0, 5.0, -10.0, 30.0) == "above the data"
+
+
+def test_a_set_as_wide_as_the_data_says_nothing() -> None:
+    # The grade at the far end, a distance of 30, is 2^-(30 / w)².
+    assert position_word(0.0, 76.0, -10.0, 30.0) == "low"
+    assert position_word(0.0, 77.0, -10.0, 30.0) == "almost any"
 
 
 def test_constant_input_has_no_label() -> None:
-    assert position_word(5.0, 5.0, 5.0) == ""
+    assert position_word(5.0, 1.0, 5.0, 5.0) == ""
 
 
 @given(FINITE, st.lists(FINITE, max_size=4))

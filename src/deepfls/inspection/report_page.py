@@ -21,13 +21,23 @@ from deepfls import __version__, metrics
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.estimators.intervals import predicted_interval, predicted_set
-from deepfls.estimators.structure import LABELS
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import PlainSystem, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, check_rows_given, outputs_of, rows_of, true_values
 from deepfls.inspection.system_plots import most_important
-from deepfls.inspection.words import KIND_NAMES, finite_or_none, plural, rendered, system_line, vocabulary
+from deepfls.inspection.words import (
+    ALMOST_ANY,
+    KIND_NAMES,
+    clauses,
+    finite_or_none,
+    plural,
+    rendered,
+    set_words,
+    short_consequent_texts,
+    system_line,
+    vocabulary,
+)
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -37,6 +47,8 @@ _SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "re
 # Largest sample of the data in a page, in numbers and in rows, and largest number of points of a learning curve.
 _SAMPLE_NUMBERS, _SAMPLE_ROWS = 20_000, 200
 _CURVE_POINTS = 300
+# Conditions of all rules together that the sentences of a page may have, about.
+_CONDITIONS = 4_000
 _METHODS = {
     "km": "Karnik-Mendel, the middle of the set",
     "nt": "Nie-Tan",
@@ -108,13 +120,14 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     calibration = getattr(estimator, "calibration_", None)
     usual = getattr(estimator, "familiar_firing_", None)
     most = max(system.n_rules for system in s.systems)
+    n_shown = int(np.clip(_CONDITIONS // (most * len(s.systems)), 3, 12))
+    inputs = set(most_important(estimator, n_shown))
     return {
-        "systems": [{**_system_values(system), **_rule_values(system)} for system in s.systems],
+        "systems": [{**_system_values(system), **_rule_values(system, inputs)} for system in s.systems],
         "system_shares": list(s.shares),
         "bounds": None if s.bounds is None else np.clip(s.bounds, -_NO_WIDTH, _NO_WIDTH).tolist(),
         "familiar": None if usual is None else usual.tolist(),
         "constants": {"log_floor": LOG_FLOOR, "tolerance": TOLERANCE, "max_sweeps": max_sweeps(most)},
-        "labels": list(LABELS),
         "classifies": s.classes is not None,
         "inputs": {
             "names": list(s.feature_names),
@@ -160,14 +173,26 @@ def _system_values(s: PlainSystem) -> dict[str, Any]:
     }
 
 
-def _rule_values(s: PlainSystem) -> dict[str, Any]:
-    """What the page shows of the rules of a system beside their parameters."""
+def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
+    """What the page shows of the rules of a system beside their parameters; sentences have the given inputs."""
     return {
         "active": np.isfinite(s.upper_sigmas).tolist(),
-        "terms": None if s.terms is None else s.terms.tolist(),
-        "words": [list(words) for words in s.words],
+        "terms": None if s.terms is None else set_words(s),
+        "sentences": [_sentence(s, rule, inputs) for rule in range(s.n_rules)],
         "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
         "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
+    }
+
+
+def _sentence(s: PlainSystem, rule: int, inputs: set[int]) -> dict[str, Any]:
+    """A rule in words: its conditions, the inputs that may have almost any value, how many are not told, its outputs."""
+    found = clauses(s, rule, 4)
+    told = [clause for clause in found if clause.feature in inputs]
+    return {
+        "conditions": [[clause.name, clause.word, clause.numbers] for clause in told if clause.word != ALMOST_ANY],
+        "any": [clause.name for clause in told if clause.word == ALMOST_ANY],
+        "more": len(found) - len(told),
+        "outputs": short_consequent_texts(s, rule, 4, len(inputs)),
     }
 
 

@@ -22,24 +22,43 @@ if TYPE_CHECKING:
 _SETS_SHOWN = 8
 # Smallest grade of a category, relative to the largest, that is shown.
 _LEAST_GRADE = 0.05
+# The word for a set that says nothing about its input, and its least grade over the range of the input.
+ALMOST_ANY, _ANY_GRADE = "almost any", 0.9
 
 
-def position_word(center: float, low: float, high: float) -> str:
-    """Where a center lies within the range of its input; empty for an input of one value.
+def position_word(center: float, half_width: float, low: float, high: float) -> str:
+    """Where a set lies within the range of its input; empty for an input of one value.
+
+    A set whose grade is near 1 over the whole range says nothing, wherever its center lies.
 
     Examples
     --------
-    >>> position_word(14.0, 0.0, 40.0), position_word(-1.0, 0.0, 40.0)
-    ('low', 'below the data')
+    >>> position_word(14.0, 5.0, 0.0, 40.0), position_word(14.0, 100.0, 0.0, 40.0), position_word(-1.0, 5.0, 0.0, 40.0)
+    ('low', 'almost any', 'below the data')
     """
     if not high > low:
         return ""
+    if 2.0 ** -((max(high - center, center - low) / half_width) ** 2) >= _ANY_GRADE:
+        return ALMOST_ANY
     share = (center - low) / (high - low)
     if share < 0.0:
         return "below the data"
     if share > 1.0:
         return "above the data"
     return LABELS[min(int(share * len(LABELS)), len(LABELS) - 1)]
+
+
+def set_words(s: PlainSystem) -> list[list[str]]:
+    """The word of every set, (rules, features): its term, where it lies, or "" where neither is known."""
+    if s.terms is not None:
+        return [[s.words[m][t] for m, t in enumerate(row)] for row in s.terms.tolist()]
+    if s.input_range is None:
+        return [[""] * s.n_features for _ in range(s.n_rules)]
+    widths, ranges = s.half_widths[1].tolist(), s.input_range.T.tolist()
+    return [
+        [position_word(center, width, *span) for center, width, span in zip(*row, ranges, strict=True)]
+        for row in zip(s.centers.tolist(), widths, strict=True)
+    ]
 
 
 def number_text(value: float, digits: int | None) -> str:
@@ -185,8 +204,10 @@ def clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
     found = [clause for clause in input_clauses(s, rule, digits) if clause.feature not in inside]
     for first, (column, _, end) in groups.items():
         if np.isfinite(s.upper_sigmas[rule, first:end]).any():
-            text = category_text(column.categories, *category_grades(s, rule, column.codes, first, end), digits)
-            found.append(Clause(first, "", text, text, column.name))
+            grades = category_grades(s, rule, column.codes, first, end)
+            text = category_text(column.categories, *grades, digits)
+            word = ALMOST_ANY if grades[1].min() >= _ANY_GRADE * grades[1].max() else ""
+            found.append(Clause(first, word, text, text, column.name))
     return sorted(found, key=lambda clause: clause.feature)
 
 
@@ -220,13 +241,11 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
 
 def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
     """The sets of a rule that were not left out, input by input."""
+    words = set_words(s)[rule]
     found = []
     for m in np.flatnonzero(np.isfinite(s.upper_sigmas[rule])).tolist():
-        if s.terms is not None:
-            found.append(Clause(m, s.words[m][s.terms[rule, m]], "", "", s.feature_names[m]))
-            continue
-        word = "" if s.input_range is None else position_word(s.centers[rule, m], *s.input_range[:, m])
-        found.append(Clause(m, word, *_set_numbers(s, rule, m, digits), s.feature_names[m]))
+        numbers = ("", "") if s.terms is not None else _set_numbers(s, rule, m, digits)
+        found.append(Clause(m, words[m], *numbers, s.feature_names[m]))
     return found
 
 

@@ -140,9 +140,9 @@ class RulePanel {
       el("th", { scope: "row", text: String(p + 1) }),
       app.system.data.shares ? el("td", { class: "num small", text: percent(app.system.data.shares[p]) }) : null,
       ...cells.map((c) => {
-        const { active, terms, words } = app.system.data;
+        const { active, terms } = app.system.data;
         if (!active[p][c.m]) return el("td", { class: "set" }, el("span", { class: "any", text: "any" }));
-        const word = terms ? el("span", { class: "term", text: words[c.m][terms[p][c.m]] }) : null;
+        const word = terms ? el("span", { class: "term", text: terms[p][c.m] }) : null;
         return el("td", { class: "set" }, c.root, word);
       }),
       el("td", { class: "firing" }, el("div", { class: "bar" }, parts.upper, parts.lower), parts.firing),
@@ -231,66 +231,25 @@ class RulePanel {
     const host = byId("sentence-list");
     if (!byId("sentences").open) return;
     const { app } = this,
-      { names, low, high } = app.data.inputs,
-      { M, K, interval } = app.system,
-      s = app.system;
-    const shares = app.system.data.shares,
-      order = shares
-        ? this.ordered()
-            .slice()
-            .sort((a, b) => shares[b] - shares[a])
-        : this.ordered();
-    const most = 12,
-      inputs = app.visible.slice(0, most),
-      rest = M - inputs.length;
+      { sentences, shares } = app.system.data;
+    const order = shares
+      ? this.ordered()
+          .slice()
+          .sort((a, b) => shares[b] - shares[a])
+      : this.ordered();
+    const word = (text) => el("span", { class: "word", text }),
+      muted = (text) => el("span", { class: "muted", text });
     const items = order.slice(0, this.all ? order.length : ROWS).map((p) => {
-      const item = el("li", { value: p + 1 }),
-        clauses = [];
-      let written = 0;
-      inputs.forEach((m) => {
-        const i = p * M + m,
-          at = (s.centers[i] - low[m]) / (high[m] - low[m]),
-          constant = app.data.inputs.constant[m],
-          { labels, terms, words } = app.system.data;
-        if (!app.system.data.active[p][m]) return;
-        const own = terms ? words[m][terms[p][m]] : null;
-        const word = own
-          ? own
-          : constant
-            ? ""
-            : at < 0
-              ? "below the data"
-              : at > 1
-                ? "above the data"
-                : labels[Math.min(Math.floor(labels.length * at), labels.length - 1)];
-        // Half-widths at half grade, as they act in the firing.
-        const acting = Math.sqrt((2 * Math.log(2)) / s.power),
-          half = (sigmas) => number(acting * sigmas[i], 4);
-        const width =
-          interval && app.system.data.uncertainty !== "h"
-            ? `±${half(s.lowerSigmas)} to ${half(s.upperSigmas)}`
-            : `±${half(s.upperSigmas)}`;
-        clauses.push(
-          el("span", { class: "word", text: written++ ? " AND " : "IF " }),
-          el("span", { text: `${names[m]} is ` }),
-          el("b", { text: word }),
-          el("span", { text: own ? "" : `${word ? ", " : ""}about ${number(s.centers[i], 4)} (${width})` }),
-        );
+      const { conditions, any, more, outputs } = sentences[p],
+        item = el("li", { value: p + 1 });
+      conditions.forEach(([name, place, numbers], i) => {
+        item.append(word(i ? " AND " : "IF "), `${name} is `, el("b", { text: place }), place && numbers ? ", " : "", numbers);
       });
-      if (!written) clauses.push(el("span", { class: "word", text: "IF " }), el("span", { text: "anything" }));
-      if (rest > 0) clauses.push(el("span", { class: "muted", text: ` and ${rest} more` }));
-      app.data.outputs.names.forEach((name, k) => {
-        let text = `${app.data.classifies ? "score of " : ""}${name} = ${number(s.intercepts[p * K + k])}`;
-        if (s.slopes)
-          for (const m of inputs) {
-            const a = s.slopes[(p * K + k) * M + m];
-            text += ` ${a < 0 ? "−" : "+"} ${number(Math.abs(a), 4)} ${names[m]}`;
-          }
-        if (s.slopes && rest > 0) text += ` + ${rest} more terms`;
-        clauses.push(el("span", { class: "word", text: k ? " AND " : " THEN " }), el("span", { text }));
-      });
-      item.append(...clauses);
-      if (shares) item.append(el("span", { class: "muted", text: ` (${percent(shares[p])} of the firing)` }));
+      if (!conditions.length) item.append(word("IF "), "anything");
+      outputs.forEach((text, k) => item.append(word(k ? " AND " : " THEN "), text));
+      if (any.length) item.append(muted(` Almost any: ${any.join(", ")}.`));
+      if (more) item.append(muted(` And ${plural(more, "input")} more.`));
+      if (shares) item.append(muted(` (${percent(shares[p])} of the firing)`));
       return item;
     });
     host.replaceChildren(...items);
