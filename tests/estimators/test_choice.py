@@ -45,6 +45,14 @@ def test_smooth_rows_are_followed_closely() -> None:
     assert rmse(model.predict(X[200:]), WAVE[200:]) < 0.4 * WAVE.std()
 
 
+def test_rows_without_noise_are_learned_without_decay() -> None:
+    smooth = X[:, 0] * X[:, 1] + X[:, 2]
+    model, pulled = (FLSRegressor(kind="t1", random_state=0, **o).fit(X, smooth) for o in ({}, {"weight_decay": 0.5}))
+    assert model.chosen_["weight_decay"] == 0.0
+    assert pulled.chosen_["weight_decay"] == 0.5
+    assert FLSRegressor(kind="t1", random_state=0).fit(X, smooth + NOISE).chosen_["weight_decay"] > 0.0
+
+
 def test_mixture_is_in_the_rules() -> None:
     model = FLSRegressor(n_rules=4, random_state=0).fit(X, X[:, 0] + 3 * NOISE)
     assert 0 < model.chosen_["line_share"][0] <= 1

@@ -37,3 +37,11 @@ def test_numbers_of_rules_need_eight_rows_to_a_rule(n_rows: int, numbers: tuple[
 def test_large_tables_hold_out_one_part_instead_of_folds() -> None:
     assert recipe.fold_shares(3_999) == (3, 3)
     assert recipe.fold_shares(4_000) == (5, 1)
+
+
+@pytest.mark.parametrize(("n_rows", "several", "n_narrow"), [(1_999, True, 1), (2_000, True, 0), (1_999, False, 0)])
+def test_narrow_sets_are_compared_for_several_systems_of_few_rows(n_rows: int, several: bool, n_narrow: int) -> None:
+    found = recipe.paths(n_rows, several=several)
+    assert sum(path.width < 1.0 for path in found) == n_narrow
+    assert found[0].shares[-1] == 1.0
+    assert [path.decay for path in found if path.below < 1.0] == [0.0]

@@ -1,7 +1,7 @@
 """How closely a system may follow its training rows: what may be chosen, and what a choice makes of a system.
 
-:mod:`deepfls.estimators.comparison` chooses the path, the number of epochs on it, whether corrections make up the second
-half of several systems, and how much of a linear model to mix into a system. The mixture of a system and a line is a system
+:mod:`deepfls.estimators.comparison` chooses the path, the number of epochs on it, whether most of several systems are
+corrections, and how much of a linear model to mix into a system. The mixture of a system and a line is a system
 again, because the consequents of rules are linear: ``a y_p + b (s · x + t)`` has the slopes ``a a_p + b s`` and the
 intercept ``a a_p0 + b t``. So the model stays one set of rules, and on rows of noise that a system would learn by heart it
 becomes a line.
@@ -46,7 +46,7 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
     if settings.learning_rate != "auto":
         paths = tuple(path for path in paths if path.rate == 1.0)
     if settings.weight_decay != "auto":
-        paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths)
+        paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths if path.decay > 0.0)
     if settings.n_terms is not None or settings.max_conditions is not None:
         # The conditions of rules are revised at shares of a run, so the middle of a long run is no short one.
         return tuple(dataclasses.replace(path, shares=(share,)) for path in paths for share in path.shares)
@@ -109,7 +109,7 @@ class Choice:
     decay: float = 1.0  # times the weight decay
     width: float = 1.0  # times the starting width
     epoch_share: float = 1.0
-    corrected: bool = False  # whether the second half of several systems are corrections
+    corrected: bool = False  # whether most of several systems are corrections
     system_share: Array | float = 1.0  # (outputs,)
     line_share: Array | float = 0.0  # (outputs,)
     penalty: int = 0  # place of the penalty of the line

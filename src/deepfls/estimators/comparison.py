@@ -15,17 +15,18 @@ import torch
 
 from deepfls._checks.values import Array
 from deepfls.estimators.choice import Choice, System, Task, array_of, inputs_of, mean_target
+from deepfls.estimators.side_by_side import in_threads
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
 from deepfls.training.recipe import TrainConfig
 
 # Trains a new system by a choice and the settings that follow from it, the one of a number from 0 on, and calls back after
-# every epoch with its number and the system.
+# every epoch with its number and the system. Systems of several numbers are trained in threads.
 Trainer = Callable[[Rows, Choice, TrainConfig, int, Callable[[int, System], None]], None]
 # Systems of a number of rules that correct, one after the other, outputs (rows, outputs) for rows; their sum is added.
 Corrector = Callable[[Rows, int, torch.Tensor], list[System]]
-# What is compared: a share of the epochs, without or with corrections.
-Candidate = tuple[float, bool]
+# Outputs of a run for the rows held out, and for the training rows of each fold.
+Outputs = tuple[Array, list[Array]]
 
 # Fewest rows that are divided, and of the second most frequent class.
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
@@ -39,9 +40,7 @@ _STEEPEST = 2.0
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
 # Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
-_BETTER = 0.95
-# Least share of the epochs after which corrections are tried.
-_CORRECTED_SHARE = 0.25
+_BETTER = 0.9
 
 
 def choose(
@@ -69,8 +68,8 @@ def choose(
     folds = list(_folds(rows, order, task))
     if not folds:
         return None
-    held = _HeldOut(rows, folds, config, task, trained, n_systems, corrector)
-    return held.best(held.fewest_rules(rule_numbers, paths[0]), paths)
+    held = _HeldOut(rows, folds, config, task, trained, n_systems)
+    return held.best(held.fewest_rules(rule_numbers, paths[0]), paths, corrector)
 
 
 def _folds(rows: Rows, order: Array, task: Task) -> Iterator[tuple[Array, Array]]:
@@ -100,10 +99,8 @@ class _HeldOut:
         task: Task,
         trained: Trainer,
         n_systems: int,
-        corrector: Corrector | None,
     ) -> None:
         self._config, self._task, self._trained, self._n_systems = config, task, trained, n_systems
-        self._corrector = corrector
         self._mean = mean_target(rows)
         self._parts = [(_taken(rows, kept), _taken(rows, held)) for kept, held in folds]
         together = _taken(rows, np.concatenate([held for _, held in folds]))
@@ -128,42 +125,55 @@ class _HeldOut:
             losses = losses.mean() if weight is None else (losses * weight).mean()
         return float(losses)
 
-    def _outputs(self, n_rules: int, path: recipe.Path, *, corrects: bool) -> dict[Candidate, Array]:
-        """Outputs for the rows held out, by the shares of the epochs; with ``corrects`` also with corrections."""
+    def _outputs(self, n_rules: int, path: recipe.Path) -> dict[float, Outputs]:
+        """Mean outputs of systems by the shares of the epochs."""
         epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
-        found: dict[Candidate, list[Array]] = {}
+        found: dict[float, list[tuple[Array, Array]]] = {}
         choice = Choice(n_rules, path.rate, path.decay, path.width, max(path.shares))
         for kept, held in self._parts:
-            for share, (of_kept, of_held) in self._fold_outputs(kept, held, choice, epochs).items():
-                found.setdefault((share, False), []).append(of_held)
-                if corrects and self._corrector is not None and share >= _CORRECTED_SHARE:
-                    added = self._corrector(kept, n_rules, torch.from_numpy(of_kept).to(kept.target))
-                    outputs = of_held + sum(self._task.outputs(system, held.x) for system in added)
-                    found.setdefault((share, True), []).append(outputs)
+            for share, pair in self._fold_outputs(kept, held, choice, epochs).items():
+                found.setdefault(share, []).append(pair)
             if len(self._parts) > 1 and held is self._parts[0][1]:
-                longest = self._useful_share({share: parts[0] for (share, other), parts in found.items() if not other})
+                longest = self._useful_share({share: pairs[0][0] for share, pairs in found.items()})
                 epochs = {epoch: share for epoch, share in epochs.items() if share <= longest}
                 choice = dataclasses.replace(choice, epoch_share=longest)
-        return {key: np.concatenate(parts) for key, parts in found.items() if len(parts) == len(self._parts)}
+        return {
+            share: (np.concatenate([of_held for of_held, _ in pairs]), [of_kept for _, of_kept in pairs])
+            for share, pairs in found.items()
+            if len(pairs) == len(self._parts)
+        }
 
     def _fold_outputs(
         self, kept: Rows, held: Rows, choice: Choice, epochs: dict[int, float]
     ) -> dict[float, tuple[Array, Array]]:
-        """Mean outputs of systems trained on ``kept``, for these rows and for those held out, by shares of epochs."""
-        seen: dict[float, list[tuple[Array, Array]]] = {}
+        """Mean outputs of systems trained on ``kept``, for the rows held out and for these, by shares of epochs."""
 
-        def note(epoch: int, system: System) -> None:
-            if epoch in epochs:
-                pair = tuple(self._task.outputs(system, part.x) for part in (kept, held))
-                seen.setdefault(epochs[epoch], []).append((pair[0], pair[1]))
+        def outputs(number: int, watch: Callable[[int], None]) -> dict[float, tuple[Array, Array]]:
+            seen: dict[float, tuple[Array, Array]] = {}
 
-        for number in range(self._n_systems):
+            def note(epoch: int, system: System) -> None:
+                watch(epoch)
+                if epoch in epochs:
+                    seen[epochs[epoch]] = self._task.outputs(system, held.x), self._task.outputs(system, kept.x)
+
             self._trained(kept, choice, choice.config(self._config), number, note)
-        whole = {share: pairs for share, pairs in seen.items() if len(pairs) == self._n_systems}
+            return seen
+
+        runs = in_threads(outputs, range(self._n_systems))
+        shares = [share for share in runs[0] if all(share in run for run in runs)]
         return {
-            share: (np.mean([pair[0] for pair in pairs], axis=0), np.mean([pair[1] for pair in pairs], axis=0))
-            for share, pairs in whole.items()
+            share: (np.mean([run[share][0] for run in runs], axis=0), np.mean([run[share][1] for run in runs], axis=0))
+            for share in shares
         }
+
+    def _corrected(self, n_rules: int, outputs: Outputs, corrector: Corrector) -> Array:
+        """Outputs for the rows held out with the corrections that follow from those for the training rows."""
+        end, parts = 0, []
+        for (kept, held), of_kept in zip(self._parts, outputs[1], strict=True):
+            first, end = end, end + len(held)
+            added = corrector(kept, n_rules, torch.from_numpy(of_kept).to(kept.target))
+            parts.append(outputs[0][first:end] + sum(self._task.outputs(system, held.x) for system in added))
+        return np.concatenate(parts)
 
     def _useful_share(self, outputs: dict[float, Array]) -> float:
         """The largest share of the epochs that the other folds need to see, from the outputs of the first one.
@@ -184,23 +194,28 @@ class _HeldOut:
         path = dataclasses.replace(path, shares=(share,))
         losses = []
         for n_rules in numbers:
-            outputs = self._outputs(n_rules, path, corrects=False)
-            losses.append(min((self._mixed(found)[0] for found in outputs.values()), default=float("inf")))
+            outputs = self._outputs(n_rules, path)
+            losses.append(min((self._mixed(found)[0] for found, _ in outputs.values()), default=float("inf")))
         enough = min(losses) * (_ENOUGH if min(losses) > 0 else 1.0)
         return next(n_rules for n_rules, loss in zip(numbers, losses, strict=True) if loss <= enough)
 
-    def best(self, n_rules: int, paths: tuple[recipe.Path, ...]) -> Choice:
-        """The path, epochs and shares with the smallest loss."""
-        best, smallest = Choice(n_rules, loss=float("inf")), float("inf")
+    def best(self, n_rules: int, paths: tuple[recipe.Path, ...], corrector: Corrector | None) -> Choice:
+        """The path, epochs and shares with the smallest loss, and whether corrections lower it."""
+        best, winner = Choice(n_rules, loss=float("inf")), None
         for path in paths:
-            for (share, corrected), outputs in self._outputs(n_rules, path, corrects=True).items():
-                loss, own, other = self._mixed(outputs)
-                compared = loss / _BETTER if corrected else loss
-                if compared < smallest:
-                    smallest = compared
-                    best = Choice(
-                        n_rules, path.rate, path.decay, path.width, share, corrected, own, other, self._penalty, loss
+            if best.loss > path.below:
+                continue
+            for share, outputs in self._outputs(n_rules, path).items():
+                loss, own, other = self._mixed(outputs[0])
+                if loss < best.loss:
+                    found = Choice(
+                        n_rules, path.rate, path.decay, path.width, share, False, own, other, self._penalty, loss
                     )
+                    best, winner = found, outputs
+        if corrector is not None and winner is not None:
+            loss, own, other = self._mixed(self._corrected(n_rules, winner, corrector))
+            if loss < _BETTER * best.loss:
+                best = dataclasses.replace(best, corrected=True, system_share=own, line_share=other, loss=loss)
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
 
     def _mixed(self, outputs: Array) -> tuple[float, Array | float, Array | float]:

@@ -288,8 +288,8 @@ SETTINGS_TEXT = """
         for a classifier.
     chosen_ : dict
         What ``epochs="auto"`` and ``n_rules="auto"`` chose from the training rows: n_rules, epochs, learning_rate and
-        weight_decay, width (times the usual starting width), corrected (whether the second half of several systems are
-        corrections of the first half), system_share and line_share (the weights of the trained system and of a linear model
+        weight_decay, width (times the usual starting width), corrected (whether most of several systems are
+        corrections of the first ones), system_share and line_share (the weights of the trained system and of a linear model
         in every output), loss and line_loss (on the rows held out; None without), n_held_out. Only where something was
         chosen.
     calibration_ : Calibration or None

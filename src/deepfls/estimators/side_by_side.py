@@ -12,18 +12,20 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from deepfls._checks.values import Array
 from deepfls.data.arrays import Source
-from deepfls.estimators.choice import System
 from deepfls.estimators.settings import Settings
+from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.batches import Rows
 from deepfls.training.loop import TrainResult
 
-# Rows of a chunk of the outputs of the first half.
+Result = TypeVar("Result")
+# Rows of a chunk of the outputs of trained systems.
 _CHUNK = 16_384
 # Copies of the parameters of a system that its training holds: values, gradient, two moments, last, best and average.
 _COPIES = 8
@@ -38,16 +40,16 @@ class Member:
     ``started`` is the system before training where parts of it are frozen.
     """
 
-    system: System
+    system: T1FLS | IT2FLS
     rows: Rows
     result: TrainResult
     initial_sets: Array
-    started: System | None = None
+    started: T1FLS | IT2FLS | None = None
 
 
 # Trains the system of a number from 0 on, from rows, and calls back after every epoch.
 MemberTrainer = Callable[[int, Rows, Callable[[int], None] | None], Member]
-# Gives all systems from those of the first half.
+# Gives all systems from those that were trained.
 MemberCorrector = Callable[[list[Member]], list[Member]]
 
 
@@ -77,33 +79,47 @@ def trained_systems(
 ) -> list[Member]:
     """The systems in their order.
 
-    ``corrects``: the second half learns where the first half is wrong; with a ``corrector`` it gives the second half.
+    ``corrects``: the second half learns where the first half is wrong. A ``corrector`` completes a first quarter of them.
     """
+
     if n_systems == 1:
         return [trained(0, rows, None)]
-    n_first = -(-n_systems // 2) if corrects else n_systems
-    members = _in_threads(trained, range(n_first), rows)
-    interrupted = any(member.result.stopped_by == "interrupt" for member in members)
-    if n_first == n_systems or interrupted:
+
+    def members_of(numbers: Sequence[int], rows: Rows) -> list[Member]:
+        return in_threads(lambda number, watch: trained(number, rows, watch), numbers)
+
+    n_first = n_systems if not corrects else n_trained(n_systems) if corrector is not None else -(-n_systems // 2)
+    members = members_of(range(n_first), rows)
+    if n_first == n_systems or any(member.result.stopped_by == "interrupt" for member in members):
         return members
     if corrector is not None:
         return corrector(members)
     target = 2.0 * rows.target - outputs_for([member.system for member in members], rows)
-    return members + _in_threads(trained, range(n_first, n_systems), Rows.of(rows.x, target, rows.weight))
+    return members + members_of(range(n_first, n_systems), Rows.of(rows.x, target, rows.weight))
 
 
-def _in_threads(trained: MemberTrainer, numbers: Sequence[int], rows: Rows) -> list[Member]:
-    """Train systems in as many threads as there are processors; an interrupt ends all of them after their epoch."""
+def n_trained(n_systems: int) -> int:
+    """How many of the systems are trained where the others are corrections of their mean."""
+    return max(n_systems // 4, 1)
+
+
+def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Sequence[int]) -> list[Result]:
+    """Results of ``run(number, watch)`` from as many threads as there are processors.
+
+    ``watch`` is to be called after every epoch: an interrupt ends all runs there.
+    """
     stopped = threading.Event()
 
     def watch(_: int) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
 
+    if len(numbers) == 1:
+        return [run(numbers[0], watch)]
     affinity = getattr(os, "sched_getaffinity", None)
     n_threads = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
     with ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
-        futures: list[Future[Member]] = [pool.submit(trained, number, rows, watch) for number in numbers]
+        futures: list[Future[Result]] = [pool.submit(run, number, watch) for number in numbers]
         try:
             return [future.result() for future in futures]
         except BaseException as error:
@@ -112,11 +128,11 @@ def _in_threads(trained: MemberTrainer, numbers: Sequence[int], rows: Rows) -> l
                 for future in futures:
                     future.cancel()
                 raise
-            # A second interrupt leaves without the systems.
+            # A second interrupt leaves without the results.
             return [future.result() for future in futures if not future.cancel()]
 
 
-def outputs_for(systems: Sequence[System], rows: Rows) -> Tensor:
+def outputs_for(systems: Sequence[T1FLS | IT2FLS], rows: Rows) -> Tensor:
     """Mean of the crisp outputs, (rows, outputs)."""
     parts = []
     with torch.no_grad():

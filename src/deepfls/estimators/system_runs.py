@@ -16,7 +16,7 @@ from deepfls.data.scaling import Scaling
 from deepfls.estimators.choice import Choice, System, Task, choice_paths, scale_consequents
 from deepfls.estimators.comparison import choose
 from deepfls.estimators.settings import DTYPES, Settings
-from deepfls.estimators.side_by_side import Member, MemberCorrector, MemberTrainer, outputs_for
+from deepfls.estimators.side_by_side import Member, MemberCorrector, MemberTrainer, n_trained, outputs_for
 from deepfls.estimators.structure import (
     Structure,
     condition_revision,
@@ -41,8 +41,9 @@ from deepfls.training.tree_start import start_from_tree
 if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem
 
-# Systems whose mean stands for that of all in the choice of settings.
-_CHOICE_SYSTEMS = 3
+# Systems whose mean stands for that of all in the choice of settings: with as many processors it takes no longer than that
+# for one system, and of eight systems these are the ones that corrections follow.
+_CHOICE_SYSTEMS = 2
 # Starts of a system whose rules share terms, of which the one of the smallest loss on the training rows is kept. Which term
 # a rule has is a choice that training revises but seldom undoes, so a single start may end far from the best.
 _TERM_STARTS = 4
@@ -185,7 +186,7 @@ def chosen_settings(
 
 
 def may_correct(settings: Settings, task: Task, config: TrainConfig, n_rows: int) -> bool:
-    """Whether the second half of the systems may be corrections of the first half."""
+    """Whether some of the systems may be corrections of the others."""
     restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
     return (
         settings.n_systems > 1
@@ -205,10 +206,10 @@ def learns_means(task: Task, config: TrainConfig) -> bool:
 def corrections(
     run: Run, structure: Structure, data: TrainingData, rows: Rows, outputs: torch.Tensor, random: np.random.RandomState
 ) -> list[System]:
-    """The second half of the systems: each adds what the sum before it misses. ``outputs``: the mean of the first half."""
+    """Systems that each add what the sum before them misses. ``outputs``: the mean of the trained systems."""
     systems: list[System] = []
     left = rows.target - outputs
-    for _ in range(run.settings.n_systems // 2):
+    for _ in range(run.settings.n_systems - n_trained(run.settings.n_systems)):
         system = structure.new_system().to(device=run.device, dtype=DTYPES[run.settings.dtype])
         system.missing = data.has_missing
         set_range(system, structure, data, None)
@@ -277,11 +278,11 @@ def member_trainer(
 def member_corrector(
     run: Run, structure: Structure, data: TrainingData, rows: Rows, task: Task, random: np.random.RandomState
 ) -> MemberCorrector:
-    """What completes the first half of the systems by corrections.
+    """What completes the trained systems by corrections.
 
-    The model is the mean of all systems, and corrections are to be added to the mean of the first half. So with k systems,
-    k1 of them trained and k2 corrections, a correction becomes k times itself plus the line of the rows, and a trained
-    system becomes k / k1 times itself less k2 / k1 of that line.
+    The model is the mean of all systems, and corrections are to be added to the mean of the trained ones. So with k
+    systems, k1 of them trained and k2 corrections, a correction becomes k times itself plus the line of the rows, and a
+    trained system becomes k / k1 times itself less k2 / k1 of that line.
     """
 
     def corrected(members: list[Member]) -> list[Member]:

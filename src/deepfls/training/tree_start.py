@@ -20,7 +20,7 @@ from deepfls.training.start import filled, solve_consequents, width_limits
 # Fewest rows of a leaf, and rows that a tree sees at most.
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000
 # Width of a set in lengths of the side of its leaf; in ranges where a leaf is not bounded; penalty of the consequents.
-_SIDE_SHARE, _OPEN_SHARE, _RIDGE = 0.2, 2.0, 1e-4
+_SIDE_SHARE, _OPEN_SHARE, _RIDGE = 0.3, 2.0, 1e-4
 # Heights and relative widths of the lower sets of an IT2 system: nearly those of the upper ones, because the consequents
 # are solved for the mean of both.
 _HEIGHT, _LOWER_SHARE = 0.99, 0.99
