@@ -98,7 +98,8 @@ def _entry(module: str, name: str) -> str:
         if base.__module__.startswith("deepfls"):
             found = [key for key, part in vars(base).items() if inspect.getdoc(part) and _is_method(part) and key[0] != "_"]
             members += [key for key in found if key not in members]
-    return f"::: {_home(module, name)}.{name}\n    options:\n      members: {members or False}\n"
+    shown = f"members: {members}" if members else "members: false\n      inherited_members: false"
+    return f"::: {_home(module, name)}.{name}\n    options:\n      {shown}\n"
 
 
 def _home(module: str, name: str) -> str:
@@ -172,7 +173,7 @@ def on_page_content(content: str, **_: Any) -> str:
     content = re.sub(r"\(<code>\((.*?)\)</code>", _choices, content)
     content = re.sub(r"\(<code>(\w+(?: - \w+)+)</code>", _choices, content)
     content = re.sub(r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>', _formula, content, flags=re.DOTALL)
-    return re.sub(r":(?:class|func|meth|mod):<code>~?", "<code>", content)  # roles of Sphinx in docstrings
+    return re.sub(r":(?:class|data|func|meth|mod):<code>~?", "<code>", content)  # roles of Sphinx in docstrings
 
 
 def _choices(found: re.Match[str]) -> str:

@@ -99,3 +99,17 @@ def test_pushes_are_drawn_with_the_most_important_input_first() -> None:
     assert labels[0] == f"x{np.abs(display.pushes).mean(axis=0).argmax()}"
     assert display.ax_.get_ylabel() == "input, 2 of 4 inputs shown"
     display.figure_.canvas.draw()
+
+
+def test_intervals_of_an_estimator_are_those_it_predicts() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(900, 2))
+    y = x[:, 0] + random.normal(size=900)
+    model = FLSRegressor(kind="t1", n_rules=2, epochs=2, coverage=0.8, random_state=0).fit(x[:450], y[:450])
+    lower, upper = model.predict_interval(x)
+    band = IntervalDisplay.from_estimator(model, x, y)
+    np.testing.assert_array_equal(band.upper, upper[::3])
+    np.testing.assert_array_equal(band.y_true, y[::3])
+    widths = WidthErrorDisplay.from_estimator(model, x, y, coverage=0.8)
+    np.testing.assert_array_equal(widths.width, upper - lower)
+    np.testing.assert_array_equal(widths.error, y - model.predict(x))

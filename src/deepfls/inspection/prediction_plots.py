@@ -42,9 +42,11 @@ class LearningCurveDisplay(Display):
     def from_estimator(
         cls, estimator: FLSEstimator, *, ax: Axes | None = None, name: str | None = None
     ) -> LearningCurveDisplay:
+        """The losses of the last fit."""
         return cls(estimator.history_).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> LearningCurveDisplay:
+        """Draw the losses by epoch; ``name`` is that of the model in the legend."""
         ax = new_axes(ax)
         epochs = [row["epoch"] for row in self.history]
         prefix = f"{label(name)}, " if name else ""
@@ -75,12 +77,11 @@ class PredictionDisplay(Display):
     ) -> PredictionDisplay:
         """Predictions of one output for rows X against their true values y."""
         check_is_fitted(estimator, "system_")
-        predicted = np.asarray(estimator.predict(X), dtype=np.float64)
-        predicted = predicted.reshape(len(predicted), -1)
-        truth = np.asarray(y, dtype=np.float64).reshape(len(predicted), -1)
-        return cls(truth[:, output], predicted[:, output]).plot(ax, name=estimator.target_names_[output])
+        truth, predicted = (_output_of(values, output) for values in (y, estimator.predict(X)))
+        return cls(truth, predicted).plot(ax, name=estimator.target_names_[output])
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> PredictionDisplay:
+        """Draw predictions over true values; ``name`` is that of the target."""
         ax = new_axes(ax)
         self.y_true, self.y_pred = np.asarray(self.y_true), np.asarray(self.y_pred)
         draw_points(ax, self.y_true, self.y_pred, color=color, alpha=0.5)
@@ -115,11 +116,12 @@ class BandDisplay(Display):
         """The type-reduced set of one output around the crisp output. It is no prediction interval."""
         s = PlainModel.of(estimator)
         reduced = s.output(rows_of(estimator, X))
-        truth = None if y is None else np.asarray(y, dtype=np.float64).reshape(len(reduced.y), -1)[:, output]
+        truth = None if y is None else _output_of(y, output)
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
         return display.plot(ax, name=s.output_names[output])
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
+        """Draw the band, the predictions and, where given, the true values; ``name`` is that of the target."""
         ax = new_axes(ax, 6.0, 3.6)
         order = np.argsort(self.y, kind="stable")
         order = order[:: -(-len(order) // _BAND_ROWS)]
@@ -150,9 +152,28 @@ class IntervalDisplay(Display):
     upper: Array
     x: Array | None = None
 
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FLSRegressor,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float | None = None,
+        output: int = 0,
+        ax: Axes | None = None,
+    ) -> IntervalDisplay:
+        """Calibrated intervals of one output for rows X, of which at most 400 are used, with their true values y."""
+        check_is_fitted(estimator, "system_")
+        parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
+        columns = [_output_of(values, output) for values in parts]
+        step = max(1, -(-len(columns[0]) // _BAND_ROWS))
+        return cls(*(column[::step] for column in columns)).plot(ax, name=estimator.target_names_[output])
+
     def plot(
         self, ax: Axes | None = None, *, name: str = "y", x_name: str = "x", color: str = COLORS[0]
     ) -> IntervalDisplay:
+        """Draw the band, the predictions and the true values; ``name`` and ``x_name`` label the axes."""
         ax = new_axes(ax, 6.4, 3.8)
         order = np.argsort(self.y_pred if self.x is None else self.x, kind="stable")
         y_true, y_pred, lower, upper = (np.asarray(v)[order] for v in (self.y_true, self.y_pred, self.lower, self.upper))
@@ -193,6 +214,7 @@ class CoverageDisplay(Display):
         return cls(np.array(coverages), np.array(covered)).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> CoverageDisplay:
+        """Draw the coverage reached over the nominal one; ``name`` is that of the model in the legend."""
         ax = new_axes(ax, 4.2, 4.0)
         ax.plot([0, 1], [0, 1], color=GREY, linewidth=1, linestyle=":")
         ax.plot(
@@ -218,7 +240,25 @@ class WidthErrorDisplay(Display):
     width: Array
     error: Array
 
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FLSRegressor,
+        X: Any,
+        y: Any,
+        *,
+        coverage: float | None = None,
+        output: int = 0,
+        ax: Axes | None = None,
+    ) -> WidthErrorDisplay:
+        """Widths of the calibrated intervals and errors of one output, for rows X and their true values y."""
+        check_is_fitted(estimator, "system_")
+        parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
+        truth, predicted, lower, upper = (_output_of(values, output) for values in parts)
+        return cls(upper - lower, truth - predicted).plot(ax, name=estimator.target_names_[output])
+
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> WidthErrorDisplay:
+        """Draw the errors over the widths of the intervals; ``name`` is that of the target."""
         ax = new_axes(ax)
         width, error = np.asarray(self.width), np.abs(np.asarray(self.error))
         draw_points(ax, width, error, color=color, alpha=0.4)
@@ -265,6 +305,7 @@ class PushesDisplay(Display):
         return cls(list(s.feature_names), pushes, x, name).plot(ax, top=top)
 
     def plot(self, ax: Axes | None = None, *, top: int = 10) -> PushesDisplay:
+        """Draw the pushes of the ``top`` inputs, a point for every row."""
         order = np.argsort(-np.abs(self.pushes).mean(axis=0), kind="stable")[:top]
         ax = new_axes(ax, 6.0, 1.2 + 0.35 * len(order))
         ax.axvline(0.0, color=GREY, linewidth=1, linestyle=":")
@@ -291,3 +332,9 @@ def _spread(values: Array) -> Array:
         steps = (np.arange(len(chosen)) + 1) // 2 * np.where(np.arange(len(chosen)) % 2, 1, -1)
         offsets[chosen] = steps
     return 0.35 * offsets / max(float(np.abs(offsets).max()), 4.0)
+
+
+def _output_of(values: Any, output: int) -> Array:
+    """One output of values (rows,) or (rows, outputs)."""
+    found = np.asarray(values, dtype=np.float64)
+    return found.reshape(len(found), -1)[:, output]

@@ -289,6 +289,7 @@ class FiringMapDisplay(Display):
         return cls(s.feature_names[m], edges, shares, title).plot(ax)
 
     def plot(self, ax: Axes | None = None) -> FiringMapDisplay:
+        """Draw the map."""
         n_rules = len(self.shares)
         ax = new_axes(ax, 6.0, 1.4 + 0.2 * min(max(n_rules, 4), 30))
         image = ax.pcolormesh(self.edges, np.arange(n_rules + 1) + 0.5, self.shares, cmap="Blues", vmin=0.0)
@@ -345,6 +346,7 @@ class ResponseCurveDisplay(Display):
         return cls(s.feature_names[m], s.output_names[k], rows[:, m], *ends).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, color: str = COLORS[0]) -> ResponseCurveDisplay:
+        """Draw the curve."""
         ax = new_axes(ax, 5.0, 3.4)
         if (self.y_left < self.y_right).any():
             ax.fill_between(
@@ -398,6 +400,7 @@ class ResponseSurfaceDisplay(Display):
         return cls((s.feature_names[first], s.feature_names[second]), s.output_names[k], x, y, values).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, cmap: str = "viridis") -> ResponseSurfaceDisplay:
+        """Draw the surface."""
         ax = new_axes(ax, 5.4, 4.0)
         filled = ax.contourf(self.x, self.y, self.values, levels=24, cmap=cmap)
         if np.ptp(self.values) > 0.0:
