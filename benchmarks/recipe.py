@@ -51,6 +51,8 @@ MODELS: dict[str, Callable[[int], Any]] = {
     "boosted trees": lambda seed: MultiOutputRegressor(HistGradientBoostingRegressor(random_state=seed)),
     "T1": lambda seed: FLSRegressor(kind="t1", n_rules=N_RULES, random_state=seed, **SETTINGS),
     "IT2": lambda seed: FLSRegressor(kind="it2", n_rules=N_RULES, random_state=seed, **SETTINGS),
+    "8 T1": lambda seed: FLSRegressor(kind="t1", n_rules=N_RULES, n_systems=8, random_state=seed, **SETTINGS),
+    "8 IT2": lambda seed: FLSRegressor(kind="it2", n_rules=N_RULES, n_systems=8, random_state=seed, **SETTINGS),
 }
 
 

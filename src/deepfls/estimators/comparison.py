@@ -39,7 +39,8 @@ _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
-# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
+# Corrections and a path for rows without noise must be better by this factor: where corrections are left out, a second half
+# of trained systems is better too, and decay is the safer guess.
 _BETTER = 0.9
 
 
@@ -205,9 +206,10 @@ class _HeldOut:
         for path in paths:
             if best.loss > path.below:
                 continue
+            needed = 1.0 if path.below == np.inf else _BETTER
             for share, outputs in self._outputs(n_rules, path).items():
                 loss, own, other = self._mixed(outputs[0])
-                if loss < best.loss:
+                if loss < needed * best.loss:
                     found = Choice(
                         n_rules, path.rate, path.decay, path.width, share, False, own, other, self._penalty, loss
                     )
