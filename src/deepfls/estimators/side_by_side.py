@@ -20,6 +20,7 @@ from torch import Tensor
 from deepfls._checks.values import Array
 from deepfls.data.arrays import Source
 from deepfls.estimators.settings import Settings
+from deepfls.kernels.threads import one_blas_thread
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.batches import Rows
 from deepfls.training.loop import TrainResult
@@ -118,7 +119,8 @@ def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Seq
         return [run(numbers[0], watch)]
     affinity = getattr(os, "sched_getaffinity", None)
     n_threads = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    with ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
+    # Threads of BLAS would compete with these.
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
         futures: list[Future[Result]] = [pool.submit(run, number, watch) for number in numbers]
         try:
             return [future.result() for future in futures]
