@@ -99,16 +99,12 @@ class Column:
         if isinstance(values, np.ndarray):
             return without_sentinels(values, self.missing_values)
         distinct, places = distinct_texts(values, self.missing_values)
-        numbers = np.array([np.nan if text is None else _number_or_nan(text, self.decimal) for text in distinct] + [np.nan])
+        read = (number_of(text, self.decimal) for text in distinct)
+        numbers = np.array([*(np.nan if number is None else number for number in read), np.nan])
         wrong = [text for text, number in zip(distinct, numbers, strict=False) if np.isnan(number)]
         wrong = [text for text in wrong if text not in self.pooled]
         unknown.setdefault(self.name, []).extend(wrong)
         return numbers[places]
-
-
-def _number_or_nan(text: str, decimal: str) -> float:
-    value = number_of(text, decimal)
-    return np.nan if value is None else value
 
 
 def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Array:

@@ -139,11 +139,8 @@ def _number_styles(
                 styles[place] = style
     sure = [style.decimal for style in styles.values() if style.sure and style.marks]
     commas = sure.count(",") > sure.count(".")
-    return {place: style if style.sure or not commas else _with_commas(style) for place, style in styles.items()}
-
-
-def _with_commas(style: NumberStyle) -> NumberStyle:
-    return style._replace(decimal=",", sure=True, marks=("decimal commas",))
+    changed: dict[str, Any] = {"decimal": ",", "sure": True, "marks": ("decimal commas",)}
+    return {place: style if style.sure or not commas else style._replace(**changed) for place, style in styles.items()}
 
 
 def _written_numbers(column: Column, style: NumberStyle, notes: _Notes) -> Column:

@@ -258,7 +258,9 @@ def _fit_once(
         if settings.coverage is not None:
             calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     if group.leads and data.stream is not None and data.stream.n_dropped:
-        warnings.warn(f"{left_out_rows(data.stream.n_dropped)}.", stacklevel=5)
+        count = data.stream.n_dropped
+        words = f"{count:,} row{'s' if count != 1 else ''} without a target {'are' if count != 1 else 'is'} left out."
+        warnings.warn(words, stacklevel=5)
     history = [] if earlier is None else earlier.history
     first_epoch = history[-1]["epoch"] if history else 0.0
     result = FitResult(
@@ -293,11 +295,6 @@ def _data_of(run: Run, plan: DataPlan, random: np.random.RandomState) -> Trainin
     if run.earlier is None:
         return data
     return replace(data, x_scaling=run.earlier.x_scaling, y_scaling=run.earlier.y_scaling)
-
-
-def left_out_rows(count: int) -> str:
-    """How many rows have no target and are left out."""
-    return f"{count:,} row{'s' if count != 1 else ''} without a target {'are' if count != 1 else 'is'} left out"
 
 
 def _check_continued(earlier: FitResult, structure: Structure, classes: Array | None) -> None:

@@ -121,12 +121,10 @@ def _with_log_scale(model: PlainModel, estimator: Any, coefficients: Array) -> P
     intercepts = intercepts - slopes @ estimator.x_scaling_.shift
     intercepts, slopes = intercepts / model.shares[0], slopes / model.shares[0]
     first = _with_outputs(system, intercepts, slopes)
-    zeros = (_with_outputs(other, *_zeros(other, len(system.output_names))) for other in model.systems[1:])
+    n_outputs = len(system.output_names)
+    shapes = ((other, (other.n_rules, n_outputs)) for other in model.systems[1:])
+    zeros = (_with_outputs(other, np.zeros(shape), np.zeros((*shape, n_features))) for other, shape in shapes)
     return dataclasses.replace(model, systems=(first, *zeros))
-
-
-def _zeros(system: PlainSystem, count: int) -> tuple[Array, Array]:
-    return np.zeros((system.n_rules, count)), np.zeros((system.n_rules, count, system.n_features))
 
 
 def _with_outputs(system: PlainSystem, intercepts: Array, slopes: Array) -> PlainSystem:

@@ -252,11 +252,11 @@ class PlainSystem:
         def exponents(sigmas: Array) -> Array:
             # Rule by rule: differences taken before squaring lose no digits, and no (rows, rules, features) is built.
             rules = zip(self.centers, sigmas, strict=True)
-            return np.stack([-0.5 * power * square_sums((x - c) / s) for c, s in rules], axis=1)
+            return np.stack([-0.5 * power * total(np.square((x - c) / s), axis=1) for c, s in rules], axis=1)
 
         # NaN is an input that is not known, of grade 1 in every rule.
         unknown = np.isnan(x)
-        square_sums = _square_sums_of_known if unknown.any() else _square_sums
+        total: Any = np.nansum if unknown.any() else np.sum
 
         log_upper = exponents(self.upper_sigmas)
         if self.kind == "t1":
@@ -344,14 +344,6 @@ def _bounds_of(scaling: Scaling) -> Array:
     assert scaling.low is not None
     assert scaling.high is not None
     return np.stack([scaling.low, scaling.high])
-
-
-def _square_sums(values: Array) -> Array:
-    return np.square(values).sum(axis=1)
-
-
-def _square_sums_of_known(values: Array) -> Array:
-    return np.nansum(np.square(values), axis=1)
 
 
 def _shares_of_system(estimator: FLSEstimator, number: int) -> Array | None:

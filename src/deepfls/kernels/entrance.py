@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from deepfls._checks.tensors import is_traced
 from deepfls._checks.values import Array
 from deepfls.functional import losses
-from deepfls.kernels.forms import SystemForm, record_of
+from deepfls.kernels.forms import SystemForm, outputs_of_rows, record_of
 from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
 
 # Multiply-adds of rows whose products are so small that BLAS takes one thread by itself.
@@ -217,17 +217,11 @@ class CompiledOutputs(_Compiled):
         self._kernel = step.row_kernel(False, form.is_interval, form.n_planes > 0)
         self._block_rows = step.BLOCK_ROWS
         self._parameters = [parameter for _, parameter in system.named_parameters()]
-        self._shape = (3, form.n_outputs)
 
     def __call__(self, x: Array) -> Array:
         """(rows, 3, outputs): y_left, y_right and y, all three equal for Type-1 systems, of rows x (rows, features)."""
         theta = nn.utils.parameters_to_vector(self._parameters).detach().numpy()
-        theta = self._terms.expanded(theta)
-        x = np.ascontiguousarray(x, theta.dtype)
-        results = np.empty((len(x), *self._shape), theta.dtype)
-        nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
-        self._kernel(theta, nothing, x, own_order, 0, len(x), 0.0, self._record, results)
-        return results
+        return outputs_of_rows(self._kernel, self._terms.expanded(theta), x, self._record)
 
     def over_rows(self, function: Callable[[int, int, int], None], n_rows: int) -> None:
         """Call ``function(part, first, end)`` for parts of rows, each in a thread of its own; BLAS has one thread in it.

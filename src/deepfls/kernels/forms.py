@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,8 +71,12 @@ def few_outputs(form: SystemForm, parameters: Mapping[str, Array], x: Array) -> 
     sizes = np.cumsum([0, *(parameters[name].size for name in names)])
     theta = np.concatenate([parameters[name].ravel() for name in names])
     record = record_of(form, dict(zip(names, sizes.tolist(), strict=False)), {})
-    results = np.empty((len(x), 3, form.n_outputs), theta.dtype)
+    return outputs_of_rows(step.row_kernel(False, form.is_interval, form.n_planes > 0), theta, x, record)
+
+
+def outputs_of_rows(kernel: Any, theta: Array, x: Array, record: Array) -> Array:
+    """y_left, y_right and y of rows x, (rows, 3, outputs), by the kernel of a kind of systems."""
+    results = np.empty((len(x), 3, int(record["n_outputs"][0])), theta.dtype)
     nothing, own_order = np.empty(0, theta.dtype), np.empty(0, np.int64)
-    kernel = step.row_kernel(False, form.is_interval, form.n_planes > 0)
     kernel(theta, nothing, np.ascontiguousarray(x, theta.dtype), own_order, 0, len(x), 0.0, record, results)
     return results

@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -95,14 +95,6 @@ def _logit(value: Tensor) -> Tensor:
     return (value.log() - torch.log1p(-value)).clamp(max=largest)
 
 
-class OrderedConstraint(Protocol):
-    """A pair of widths, lower <= upper, from two free parameters."""
-
-    def value(self, raw_sigmas: Tensor, raw_spreads: Tensor) -> SigmaPair: ...
-
-    def raw(self, lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor]: ...
-
-
 class OrderedPair:
     """σ̄ = e^raw and σ̲ = r σ̄ with r in [2^-10, 1]: order holds because a share of a positive number is not above it."""
 
@@ -147,7 +139,7 @@ def positive(parameterization: str) -> Positive | PaperPositive:
     return PaperPositive() if parameterization == "paper" else Positive()
 
 
-def ordered_pair(parameterization: str) -> OrderedConstraint:
+def ordered_pair(parameterization: str) -> OrderedPair | PaperPair:
     return PaperPair() if parameterization == "paper" else OrderedPair()
 
 

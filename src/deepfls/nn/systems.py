@@ -26,10 +26,6 @@ class ReducedOutput(NamedTuple):
     y: Tensor
 
 
-def _middle(y_left: Tensor, y_right: Tensor) -> ReducedOutput:
-    return ReducedOutput(y_left, y_right, 0.5 * (y_left + y_right))
-
-
 def _forwarded(part: str, name: str, doc: str) -> Any:
     """A property of a system that reads and writes the property ``name`` of its ``part``."""
 
@@ -324,7 +320,7 @@ class IT2FLS(_FLS):
         consequents = self._rule_outputs(x)
         y_left, y_right = type_reduced_set(log_lower, log_upper, consequents, self.algorithm)
         if self.type_reduction == "km":
-            return _middle(y_left, y_right)
+            return ReducedOutput(y_left, y_right, 0.5 * (y_left + y_right))
         y = self._crisp(log_lower, log_upper, consequents)
         # Inside already, but for rounding and for firing below the floor of relative_firing.
         return ReducedOutput(y_left, y_right, torch.minimum(torch.maximum(y, y_left), y_right))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -97,30 +97,12 @@ class Batch(NamedTuple):
         return Rows(packed[self.first : self.end], self.rows.n_features, self.rows.n_targets)
 
 
-class Batches(Protocol):
-    """Where the loop gets its batches.
-
-    An epoch's order follows from the state of the generator at its start, so that state and the number of a step are all
-    that a checkpoint needs to hold about the position in the data.
-    """
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of an epoch, of all processes."""
-
-    @property
-    def n_steps(self) -> int:
-        """Batches of an epoch."""
-
-    def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
-        """The batches of an epoch from ``first_step`` on, each of one step or more.
-
-        Draws from the generator the same whatever ``first_step`` is.
-        """
-
-
 class MemoryBatches:
-    """Pieces of the shuffled rows; ``drop_last`` leaves out the last, smaller one. The rows themselves are not moved."""
+    """Pieces of the shuffled rows; ``drop_last`` leaves out the last, smaller one. The rows themselves are not moved.
+
+    An epoch has ``n_rows`` rows in ``n_steps`` steps. Its order follows from the state of the generator at its start, so
+    that state and the number of a step are all that a checkpoint needs to hold about the position in the data.
+    """
 
     def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
         self._size = min(batch_size, len(rows))
@@ -129,6 +111,7 @@ class MemoryBatches:
         self._rows = rows
 
     def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
+        """The batches from ``first_step`` on, each of one step or more; draws the same whatever ``first_step`` is."""
         order = torch.randperm(len(self._rows), generator=generator).numpy()
         n_together = self._size * max(1, _ROWS_TOGETHER // self._size)
         for first in range(first_step * self._size, self.n_rows, n_together):

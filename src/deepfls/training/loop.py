@@ -19,7 +19,6 @@ from torch import Tensor
 from deepfls.kernels.threads import one_blas_thread
 from deepfls.training.batches import (
     Batch,
-    Batches,
     ByKernel,
     LossFunction,
     MemoryBatches,
@@ -34,8 +33,9 @@ from deepfls.training.flat import FlatParameters, optimizer_for
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
     from deepfls.training.checkpoint import CheckpointFolder, State
-    from deepfls.training.progress import Progress
+    from deepfls.training.progress import TrainingBar
     from deepfls.training.recipe import TrainConfig
+    from deepfls.training.stream_batches import StreamBatches
 
 # Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
 _MAX_RETREATS = 3
@@ -210,13 +210,13 @@ class TrainingState:
 
 def train(
     system: T1FLS | IT2FLS,
-    rows: Rows | Batches,
+    rows: Rows | StreamBatches,
     config: TrainConfig,
     *,
     generator: torch.Generator,
     validation: Rows | None = None,
     keeps_best: bool = True,
-    progress: Progress | None = None,
+    progress: TrainingBar | None = None,
     group: Group | None = None,
     checkpoints: CheckpointFolder | None = None,
     watch: Callable[[int], None] | None = None,
@@ -229,7 +229,7 @@ def train(
     Parameters
     ----------
     system : T1FLS or IT2FLS
-    rows : Rows or Batches
+    rows : Rows or StreamBatches
         Training samples in scaled units, on the device of the system, or where batches of them come from.
     config : TrainConfig
     generator : torch.Generator
@@ -259,9 +259,8 @@ def train(
     seconds = time.perf_counter() - began
     if progress is not None and seconds > _NOTICED:
         progress.compiled(seconds)
-    batches = rows
-    if isinstance(batches, Rows):
-        batches = MemoryBatches(batches, config.batch_size, drop_last=config.drop_last)
+    batches: MemoryBatches | StreamBatches
+    batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
     run = TrainingState(config, flat, generator, batches.n_steps)
     found = None if checkpoints is None else checkpoints.found()
     if found is not None:
@@ -308,7 +307,7 @@ def _end_epoch(
     system: T1FLS | IT2FLS,
     loss_function: LossFunction,
     validation: Rows | None,
-    progress: Progress | None,
+    progress: TrainingBar | None,
     group: Group,
     watch: Callable[[int], None] | None,
 ) -> None:

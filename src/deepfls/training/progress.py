@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 # Seconds between two updates of the numbers.
 _REFRESH = 0.1
-
-
-class Progress(Protocol):
-    """What the training loop tells about its progress."""
-
-    def compiled(self, seconds: float) -> None:
-        """The kernels of the system had to be compiled, which took this long and is not part of the training time."""
-
-    def step(self, n_rows: int) -> None:
-        """``n_rows`` more were trained on, in one step or several."""
-
-    def epoch(self, row: dict[str, float]) -> None:
-        """An epoch ended with this row of the history."""
 
 
 class _Bar:
@@ -71,10 +58,12 @@ class TrainingBar(_Bar):
         self._done = n_done
 
     def compiled(self, seconds: float) -> None:
+        """The kernels of the system had to be compiled, which took this long and is not part of the training time."""
         self._bar.console.print(f"compiled the kernels in {seconds:.0f} s; they are kept, so this happens once")
         self._began = time.perf_counter()
 
     def epoch(self, row: dict[str, float]) -> None:
+        """An epoch ended with this row of the history."""
         losses = f"loss {row['loss']:.4g}"
         if "validation_loss" in row:
             losses += f" (validation {row['validation_loss']:.4g})"
