@@ -12,7 +12,7 @@ from typing import Any
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.cli.app import app
 from deepfls.data.sources import ParquetSource
-from deepfls.estimators import prediction as batch
+from deepfls.estimators import table_model as batch
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.distributed import process_group
 from stream_cases import SETTINGS, StoppingLoss, regression, system_arrays

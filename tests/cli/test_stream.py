@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from deepfls import FLSRegressor, load
 from deepfls.data.sources import ParquetSource
-from deepfls.estimators import prediction as batch_module
+from deepfls.estimators import table_model as batch_module
 from stream_cases import assert_close, assert_same_bits, columns, write
 
 Run = Callable[..., Any]

@@ -150,7 +150,7 @@ def chosen_settings(
     task: Task,
     random: np.random.RandomState,
 ) -> Choice | None:
-    """The choice of :func:`deepfls.estimators.choice.choose` for these rows."""
+    """The choice of :func:`deepfls.estimators.comparison.choose` for these rows."""
     seed = int(random.randint(2**31 - 1))
 
     def trained(part: Rows, choice: Choice, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
