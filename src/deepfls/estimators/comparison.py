@@ -25,8 +25,8 @@ from deepfls.training.recipe import TrainConfig
 Trainer = Callable[[Rows, Choice, TrainConfig, int, Callable[[int, System], None]], None]
 # Systems of a number of rules that correct, one after the other, outputs (rows, outputs) for rows; their sum is added.
 Corrector = Callable[[Rows, int, torch.Tensor], list[System]]
-# Outputs of a run for the rows held out, and for the training rows of each fold.
-Outputs = tuple[Array, list[Array]]
+# Outputs of a run, for every fold those for the rows held out and then those for its training rows.
+Outputs = list[Array]
 
 # Fewest rows that are divided, and of the second most frequent class.
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
@@ -129,51 +129,44 @@ class _HeldOut:
     def _outputs(self, n_rules: int, path: recipe.Path) -> dict[float, Outputs]:
         """Mean outputs of systems by the shares of the epochs."""
         epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
-        found: dict[float, list[tuple[Array, Array]]] = {}
+        found: dict[float, Outputs] = {}
         choice = Choice(n_rules, path.rate, path.decay, path.width, max(path.shares))
-        for kept, held in self._parts:
-            for share, pair in self._fold_outputs(kept, held, choice, epochs).items():
-                found.setdefault(share, []).append(pair)
-            if len(self._parts) > 1 and held is self._parts[0][1]:
-                longest = self._useful_share({share: pairs[0][0] for share, pairs in found.items()})
+        for place, (kept, held) in enumerate(self._parts):
+            for share, outputs in self._fold_outputs(kept, held, choice, epochs).items():
+                found.setdefault(share, []).append(outputs)
+            if place == 0 and len(self._parts) > 1:
+                longest = self._useful_share({share: outputs[0][: len(held)] for share, outputs in found.items()})
                 epochs = {epoch: share for epoch, share in epochs.items() if share <= longest}
                 choice = dataclasses.replace(choice, epoch_share=longest)
-        return {
-            share: (np.concatenate([of_held for of_held, _ in pairs]), [of_kept for _, of_kept in pairs])
-            for share, pairs in found.items()
-            if len(pairs) == len(self._parts)
-        }
+        return {share: outputs for share, outputs in found.items() if len(outputs) == len(self._parts)}
 
-    def _fold_outputs(
-        self, kept: Rows, held: Rows, choice: Choice, epochs: dict[int, float]
-    ) -> dict[float, tuple[Array, Array]]:
-        """Mean outputs of systems trained on ``kept``, for the rows held out and for these, by shares of epochs."""
+    def _fold_outputs(self, kept: Rows, held: Rows, choice: Choice, epochs: dict[int, float]) -> dict[float, Array]:
+        """Mean outputs of systems trained on ``kept``, for the rows held out and then for these, by shares of epochs."""
+        x = torch.cat([held.x, kept.x])
 
-        def outputs(number: int, watch: Callable[[int], None]) -> dict[float, tuple[Array, Array]]:
-            seen: dict[float, tuple[Array, Array]] = {}
+        def run(number: int, watch: Callable[[int], None]) -> dict[float, Array]:
+            seen: dict[float, Array] = {}
 
             def note(epoch: int, system: System) -> None:
                 watch(epoch)
                 if epoch in epochs:
-                    seen[epochs[epoch]] = self._task.outputs(system, held.x), self._task.outputs(system, kept.x)
+                    seen[epochs[epoch]] = self._task.outputs(system, x)
 
             self._trained(kept, choice, choice.config(self._config), number, note)
             return seen
 
-        runs = in_threads(outputs, range(self._n_systems))
-        shares = [share for share in runs[0] if all(share in run for run in runs)]
-        return {
-            share: (np.mean([run[share][0] for run in runs], axis=0), np.mean([run[share][1] for run in runs], axis=0))
-            for share in shares
-        }
+        runs = in_threads(run, range(self._n_systems))
+        shares = (share for share in runs[0] if all(share in run for run in runs))
+        return {share: np.mean([run[share] for run in runs], axis=0) for share in shares}
 
-    def _corrected(self, n_rules: int, outputs: Outputs, corrector: Corrector) -> Array:
-        """Outputs for the rows held out with the corrections that follow from those for the training rows."""
-        end, parts = 0, []
-        for (kept, held), of_kept in zip(self._parts, outputs[1], strict=True):
-            first, end = end, end + len(held)
-            added = corrector(kept, n_rules, torch.from_numpy(of_kept).to(kept.target))
-            parts.append(outputs[0][first:end] + sum(self._task.outputs(system, held.x) for system in added))
+    def _held_out(self, outputs: Outputs, n_rules: int = 0, corrector: Corrector | None = None) -> Array:
+        """Outputs for the rows held out, plus those of the corrections that follow from the ones for the training rows."""
+        parts = []
+        for (kept, held), found in zip(self._parts, outputs, strict=True):
+            parts.append(found[: len(held)])
+            if corrector is not None:
+                added = corrector(kept, n_rules, torch.from_numpy(found[len(held) :]).to(kept.target))
+                parts[-1] = sum((self._task.outputs(system, held.x) for system in added), start=parts[-1])
         return np.concatenate(parts)
 
     def _useful_share(self, outputs: dict[float, Array]) -> float:
@@ -196,7 +189,7 @@ class _HeldOut:
         losses = []
         for n_rules in numbers:
             outputs = self._outputs(n_rules, path)
-            losses.append(min((self._mixed(found)[0] for found, _ in outputs.values()), default=float("inf")))
+            losses.append(min((self._mixed(self._held_out(found))[0] for found in outputs.values()), default=float("inf")))
         enough = min(losses) * (_ENOUGH if min(losses) > 0 else 1.0)
         return next(n_rules for n_rules, loss in zip(numbers, losses, strict=True) if loss <= enough)
 
@@ -208,14 +201,14 @@ class _HeldOut:
                 continue
             needed = 1.0 if path.below == np.inf else _BETTER
             for share, outputs in self._outputs(n_rules, path).items():
-                loss, own, other = self._mixed(outputs[0])
+                loss, own, other = self._mixed(self._held_out(outputs))
                 if loss < needed * best.loss:
                     found = Choice(
                         n_rules, path.rate, path.decay, path.width, share, False, own, other, self._penalty, loss
                     )
                     best, winner = found, outputs
         if corrector is not None and winner is not None:
-            loss, own, other = self._mixed(self._corrected(n_rules, winner, corrector))
+            loss, own, other = self._mixed(self._held_out(winner, n_rules, corrector))
             if loss < _BETTER * best.loss:
                 best = dataclasses.replace(best, corrected=True, system_share=own, line_share=other, loss=loss)
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
