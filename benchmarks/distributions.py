@@ -146,7 +146,10 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
             changes = [f"{100 * (values[k + 1] / values[k] - 1):+.1f} %" for k in (0, 2)]
             errors.append([name, *(f"{value:.4f}" for value in values[:2]), changes[0]])
             errors[-1] += [*(f"{value:.4f}" for value in values[2:]), changes[1]]
+            several = by[name, "gt2-several"]
+            errors[-1].append(f"{mean_of(several, lambda c: c['rmse']):.4f}" if several else "-")
     error_head = ["set", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
+    error_head += ["4 systems of them"]
     return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
 
 
