@@ -94,7 +94,7 @@ class ScaledSystem:
         """The same of a function of all systems."""
         if not self.system.missing and np.isnan(x).any():
             return self.taking_nan().evaluated_by_all(x, function, *columns)
-        device = self.system.centers.device
+        device = self.system.antecedents.raw_centers.device
         parts = []
         with torch.no_grad():
             for first in range(0, max(len(x), 1), CHUNK):

@@ -187,13 +187,14 @@ class ByKernel:
 
     def warm_up(self) -> None:
         """Compile or load the machine code, without a loss."""
-        row = torch.zeros(1, self._system.n_features + self._step.n_targets, dtype=self._system.centers.dtype)
+        like = self._system.antecedents.raw_centers
+        row = torch.zeros(1, self._system.n_features + self._step.n_targets, dtype=like.dtype)
         self(Batch.of(Rows(row, self._system.n_features, self._step.n_targets)))
         self._gradient[:] = 0.0
 
     def _array(self, rows: Rows) -> Array:
         if not self._table or rows.packed is not self._table[0]:
-            check_batch(rows.x, self._system.n_features, self._system.centers)
+            check_batch(rows.x, self._system.n_features, self._system.antecedents.raw_centers)
             self._table = (rows.packed,)
             self._rows = rows.packed.numpy()
         return self._rows
