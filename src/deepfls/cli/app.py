@@ -18,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Learn Type-1 and Interval Type-2 fuzzy systems from tables, and use them.",
+    help="Learn fuzzy systems (Type-1, Interval Type-2, General Type-2) from tables, and use them.",
 )
 app.command(cls=SettingsCommand)(train.train)
 app.command()(predict.predict)
