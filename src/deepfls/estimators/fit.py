@@ -19,10 +19,9 @@ from sklearn.utils import check_random_state
 
 from deepfls._checks.values import Array, check_option
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, StreamPlan, TrainingData
-from deepfls.data.columns import Columns
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
-from deepfls.estimators.choice import Choice, Task, is_chosen
+from deepfls.estimators.choice import Choice, System, Task, is_chosen
 from deepfls.estimators.prediction import ScaledSystem, feature_importances
 from deepfls.estimators.settings import (
     DTYPES,
@@ -41,7 +40,7 @@ from deepfls.estimators.structure import (
     joined_range,
     restore_frozen,
     set_range,
-    structure_of,
+    structure_for,
 )
 from deepfls.estimators.system_runs import (
     Run,
@@ -52,10 +51,10 @@ from deepfls.estimators.system_runs import (
     member_corrector,
     member_trainer,
 )
-from deepfls.training import recipe
+from deepfls.training.batches import Rows
 from deepfls.training.checkpoint import Checkpoints
 from deepfls.training.distributed import Group, own_device, process_group
-from deepfls.training.loop import train
+from deepfls.training.loop import TrainResult, train
 from deepfls.training.progress import ReadingBar, TrainingBar
 from deepfls.training.recipe import TrainConfig
 
@@ -104,9 +103,8 @@ def fit(
     if isinstance(source, ArraySource):
         source.warn_of_odd_data()
     if earlier is not None and isinstance(source, ArraySource):
-        _check_continued(
-            earlier, _structure(settings, source.columns, source.n_outputs, source.n_rows, earlier), source.classes
-        )
+        expected = structure_for(settings, source.columns, source.n_outputs, source.n_rows, earlier.structure)
+        _check_continued(earlier, expected, source.classes)
     check_settings(settings)
     check_systems(settings, source, None if earlier is None else len(earlier.model.systems))
     plan = DataPlan(
@@ -133,21 +131,19 @@ def fit(
     return replace(result, calibration=part.calibration, part=part)
 
 
-def _structure(settings: Settings, columns: Columns, n_outputs: int, n_rows: int, earlier: FitResult | None) -> Structure:
-    """The structure of the system; ``n_rules="auto"`` is the number of an earlier fit, or that before a choice.
+@dataclass(frozen=True)
+class _Trained:
+    """Trained systems with what their results need; the lists are empty for a table on disk."""
 
-    A list of ``n_terms`` has one number for each column, which holds for all inputs that a category makes.
-    """
-    if settings.n_rules == "auto":
-        settings = replace(settings, n_rules=recipe.usual_rules(n_rows) if earlier is None else earlier.structure.n_rules)
-    given: Any = settings.n_terms
-    n_columns = len(columns.columns)
-    if given is not None and not isinstance(given, int | np.integer):
-        if isinstance(given, str) or len(given) != n_columns:
-            raise ValueError(f"n_terms must be a number or have one for each of {n_columns} columns, got {given!r}.")
-        spans = zip(given, columns.spans, strict=True)
-        settings = replace(settings, n_terms=[count for count, (first, end) in spans for _ in range(first, end)])
-    return structure_of(settings, columns.width, n_outputs)
+    systems: list[System]
+    rows: list[Rows]  # that each learned from
+    started: list[System | None]  # each before training, where parts of it are frozen
+    result: TrainResult
+    initial_sets: Array | None
+    data: TrainingData
+    structure: Structure
+    config: TrainConfig
+    choice: Choice | None
 
 
 def _fit_once(
@@ -172,112 +168,163 @@ def _fit_once(
             folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
         continued = None if earlier is None else earlier.model
         run = Run(settings, source, continued, group, own_device(device) if group.size > 1 else device, folder, tells)
-        data = _data_of(run, plan, random)
-        if watched is not None:
-            data = replace(data, validation=watched)
-        structure = _structure(settings, source.columns, data.n_outputs, data.n_rows, earlier)
-        if isinstance(source, ArraySource):
-            structure = replace(structure, n_rules=_fewer_rules(structure.n_rules, data.n_rows, tells=tells))
-        if earlier is not None and earlier.input_range is not None:
-            data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
-        if earlier is not None:
-            _check_continued(earlier, structure, data.classes)
-        structure.term_words(settings.words, list(source.columns.input_names))
-        held_out = data.validation
-        n_held_out = 0 if held_out is None or watched is not None else held_out.n_rows
-        config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
-        rows = None if data.sample is None else run.rows(data.sample, data)
-        task = Task.of(settings, data.classes)
-        is_new = choice is None and rows is not None and earlier is None and not source.streamed
-        if is_new and is_chosen(settings):
-            assert rows is not None
-            choice = chosen_settings(run, structure, data, rows, config, task, random)
-        if choice is not None:
-            structure, config = replace(structure, n_rules=choice.n_rules), choice.config(config)
-        stream = None
-        if data.stream is not None:
-            # Opened before the starting point is computed, so that the table is read meanwhile.
-            stream = stack.enter_context(_stream_batches(run, data, data.stream, config))
-            random = np.random.RandomState(data.stream.seed)
-            generator = torch.Generator().manual_seed(data.stream.seed)
-            if rows is not None:
-                stream.read_ahead(generator)
-        validation = None
-        if held_out is not None:
-            validation = run.rows(held_out.take(slice(group.rank, None, group.size)), data)
-        with _progress_bar(run, data.n_rows, config) as bar:
-            if stream is None:
-                assert rows is not None
-                width = 1.0 if choice is None else choice.width
-                own = member_trainer(run, structure, data, config, validation, bar, random, width)
-                corrector = None
-                if choice is not None and choice.corrected:
-                    corrector = member_corrector(run, structure, data, rows, task, random)
-                corrects = learns_means(task, config)
-                members = trained_systems(own, settings.n_systems, rows, corrects=corrects, corrector=corrector)
-                systems, trained = [member.system for member in members], members[0].result
-                initial_sets = np.concatenate([member.initial_sets for member in members], axis=1)
-                if earlier is not None and earlier.initial_sets is not None:
-                    initial_sets = earlier.initial_sets
-            else:
-                systems, initial_sets = [first_system(run, structure, data, rows, random)], None
-                if folder is not None and rows is not None:
-                    with group.together():
-                        folder.begin(*data.state())
-                data, rows = replace(data, sample=None), None  # the sample is large and no longer needed
-                trained = train(
-                    systems[0],
-                    stream,
-                    config,
-                    generator=generator,
-                    validation=validation,
-                    keeps_best=settings.patience is not None,
-                    progress=bar,
-                    group=group,
-                    checkpoints=folder,
-                    **kept_parts(run, structure, data, systems[0], None),
-                )
-        for place, system in enumerate(systems):
-            # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
-            system.to(dtype=torch.float64).requires_grad_(False)
-            if choice is not None and stream is None:
-                choice.mix(system, members[place].rows, task)
-            before = None if run.earlier is None else run.earlier.alone(place).system
-            set_range(system, structure, data, before)  # the limits in all their digits
-            kept = before if stream is not None or before is not None else members[place].started
-            if kept is not None:
-                restore_frozen(system, frozen_masks(system, settings, structure, source.columns.input_names), kept)
-        model = ScaledSystem(systems[0], data.x_scaling, data.y_scaling, tuple(systems[1:]))
-        some = data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)]
-        shares = model.rule_weights(some)
-        if settings.extrapolation == "clip":
-            model = model.clipped(data.input_range)
-        importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
-        importances = source.columns.summed(importances)
-        calibration = None
-        if settings.coverage is not None:
-            calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
-    if group.leads and data.stream is not None and data.stream.n_dropped:
-        count = data.stream.n_dropped
+        trained = _trained(run, plan, earlier, choice, watched, random)
+        _finish_systems(run, trained)
+        result = _result(run, plan, trained, earlier)
+    stream = trained.data.stream
+    if group.leads and stream is not None and stream.n_dropped:
+        count = stream.n_dropped
         words = f"{count:,} row{'s' if count != 1 else ''} without a target {'are' if count != 1 else 'is'} left out."
         warnings.warn(words, stacklevel=5)
-    history = [] if earlier is None else earlier.history
-    first_epoch = history[-1]["epoch"] if history else 0.0
-    result = FitResult(
+    return result, trained.choice
+
+
+def _trained(
+    run: Run,
+    plan: DataPlan,
+    earlier: FitResult | None,
+    choice: Choice | None,
+    watched: Samples | None,
+    random: np.random.RandomState,
+) -> _Trained:
+    """Read the data, choose what is left open, and train."""
+    settings, source, group = run.settings, run.source, run.group
+    data = _data_of(run, plan, random)
+    if watched is not None:
+        data = replace(data, validation=watched)
+    before = None if earlier is None else earlier.structure
+    structure = structure_for(settings, source.columns, data.n_outputs, data.n_rows, before)
+    if isinstance(source, ArraySource) and structure.n_rules > data.n_rows:
+        structure = replace(structure, n_rules=data.n_rows)
+        if run.tells:
+            count, ending = f"{data.n_rows:,}", "s" if data.n_rows != 1 else ""
+            words = f"the {count} row{ending} to learn from: the model has {count} rule{ending}."
+            words = f"n_rules={settings.n_rules} is more than {words}"
+            warnings.warn(words, stacklevel=6)
+    if earlier is not None and earlier.input_range is not None:
+        data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
+    if earlier is not None:
+        _check_continued(earlier, structure, data.classes)
+    structure.term_words(settings.words, list(source.columns.input_names))
+    held_out = data.validation
+    n_held_out = 0 if held_out is None or watched is not None else held_out.n_rows
+    config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
+    rows = None if data.sample is None else run.rows(data.sample, data)
+    validation = None if held_out is None else run.rows(held_out.take(slice(group.rank, None, group.size)), data)
+    if data.stream is None:
+        assert rows is not None
+        return _trained_on_arrays(run, structure, data, rows, config, validation, choice, random)
+    random = np.random.RandomState(data.stream.seed)
+    generator = torch.Generator().manual_seed(data.stream.seed)
+    # Opened before the starting point is computed, so that the table is read meanwhile.
+    with _stream_batches(run, data, data.stream, config) as stream:
+        if rows is not None:
+            stream.read_ahead(generator)
+        with _progress_bar(run, data.n_rows, config) as bar:
+            system = first_system(run, structure, data, rows, random)
+            if run.folder is not None and rows is not None:
+                with group.together():
+                    run.folder.begin(*data.state())
+            data, rows = replace(data, sample=None), None  # the sample is large and no longer needed
+            result = train(
+                system,
+                stream,
+                config,
+                generator=generator,
+                validation=validation,
+                keeps_best=settings.patience is not None,
+                progress=bar,
+                group=group,
+                checkpoints=run.folder,
+                **kept_parts(run, structure, data, system, None),
+            )
+    return _Trained([system], [], [], result, None, data, structure, config, None)
+
+
+def _trained_on_arrays(
+    run: Run,
+    structure: Structure,
+    data: TrainingData,
+    rows: Rows,
+    config: TrainConfig,
+    validation: Rows | None,
+    choice: Choice | None,
+    random: np.random.RandomState,
+) -> _Trained:
+    """Train the systems of a fit to rows in memory; the settings are chosen first unless ``choice`` has them."""
+    task = Task.of(run.settings, data.classes)
+    if choice is None and run.earlier is None and is_chosen(run.settings):
+        choice = chosen_settings(run, structure, data, rows, config, task, random)
+    if choice is not None:
+        structure, config = replace(structure, n_rules=choice.n_rules), choice.config(config)
+    width = 1.0 if choice is None else choice.width
+    with _progress_bar(run, data.n_rows, config) as bar:
+        own = member_trainer(run, structure, data, config, validation, bar, random, width)
+        corrector = None
+        if choice is not None and choice.corrected:
+            corrector = member_corrector(run, structure, data, rows, task, random)
+        corrects = learns_means(task, config)
+        members = trained_systems(own, run.settings.n_systems, rows, corrects=corrects, corrector=corrector)
+    return _Trained(
+        systems=[member.system for member in members],
+        rows=[member.rows for member in members],
+        started=[member.started for member in members],
+        result=members[0].result,
+        initial_sets=np.concatenate([member.initial_sets for member in members], axis=1),
+        data=data,
         structure=structure,
+        config=config,
+        choice=choice,
+    )
+
+
+def _finish_systems(run: Run, trained: _Trained) -> None:
+    """Trained systems in float64, with the line of the choice mixed in, and with what is frozen as it was."""
+    data, structure = trained.data, trained.structure
+    task = Task.of(run.settings, data.classes)
+    for place, system in enumerate(trained.systems):
+        # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
+        system.to(dtype=torch.float64).requires_grad_(False)
+        if trained.choice is not None:
+            trained.choice.mix(system, trained.rows[place], task)
+        before = None if run.earlier is None else run.earlier.alone(place).system
+        set_range(system, structure, data, before)  # the limits in all their digits
+        kept = trained.started[place] if before is None and trained.started else before
+        if kept is not None:
+            restore_frozen(system, frozen_masks(system, run.settings, structure, run.source.columns.input_names), kept)
+
+
+def _result(run: Run, plan: DataPlan, trained: _Trained, earlier: FitResult | None) -> FitResult:
+    """What a fit gives: the model with what is measured of it, calibration included."""
+    settings, data = run.settings, trained.data
+    model = ScaledSystem(trained.systems[0], data.x_scaling, data.y_scaling, tuple(trained.systems[1:]))
+    some = data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)]
+    shares = model.rule_weights(some)
+    if settings.extrapolation == "clip":
+        model = model.clipped(data.input_range)
+    importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
+    calibration = None
+    if settings.coverage is not None:
+        calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
+    history = [] if earlier is None else earlier.history
+    initial_sets = trained.initial_sets
+    if initial_sets is not None and earlier is not None and earlier.initial_sets is not None:
+        initial_sets = earlier.initial_sets
+    first_epoch = history[-1]["epoch"] if history else 0.0
+    return FitResult(
+        structure=trained.structure,
         model=model,
-        history=[*history, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.history)],
-        stopped_by=trained.stopped_by,
+        history=[*history, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.result.history)],
+        stopped_by=trained.result.stopped_by,
         classes=data.classes,
         input_range=data.input_range,
         rule_shares=torch.from_numpy(shares).mean(dim=0).numpy(),
-        feature_importances=importances,
+        feature_importances=run.source.columns.summed(importances),
         initial_sets=initial_sets,
         familiar_firing=np.median(model.best_firing(some), axis=0),
         calibration=calibration,
-        chosen=None if choice is None else choice.description(config),
+        chosen=None if trained.choice is None else trained.choice.description(trained.config),
     )
-    return result, choice
 
 
 def _data_of(run: Run, plan: DataPlan, random: np.random.RandomState) -> TrainingData:
@@ -289,7 +336,7 @@ def _data_of(run: Run, plan: DataPlan, random: np.random.RandomState) -> Trainin
     plan = replace(plan, scaled=plan.scaled and run.earlier is None)
     data = run.source.prepared(plan, random, run.group, progress)
     if run.tells and run.group.leads and data.note:
-        warnings.warn(data.note, stacklevel=6)
+        warnings.warn(data.note, stacklevel=7)
     if data.has_missing and check_option("missing", run.settings.missing, MISSING) == "error":
         raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")
     if run.earlier is None:
@@ -307,17 +354,6 @@ def _check_continued(earlier: FitResult, structure: Structure, classes: Array | 
             raise ValueError(
                 f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
             )
-
-
-def _fewer_rules(n_rules: int, n_rows: int, *, tells: bool) -> int:
-    """The number of rules, at most one for every row; ``tells`` warns of fewer than asked for."""
-    if not isinstance(n_rules, int) or n_rules <= n_rows:
-        return n_rules
-    if not tells:
-        return n_rows
-    rows, rules = (f"{count:,} {word}{'s' if count != 1 else ''}" for count, word in ((n_rows, "row"), (n_rows, "rule")))
-    warnings.warn(f"n_rules={n_rules} is more than the {rows} to learn from: the model has {rules}.", stacklevel=6)
-    return n_rows
 
 
 def _check_device(name: Any) -> torch.device:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,12 +19,14 @@ from deepfls.estimators.settings import Settings
 from deepfls.nn.constraints import separate_generator
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training import recipe
 from deepfls.training.start import SPACING_ROWS, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
 
 if TYPE_CHECKING:
     from deepfls._checks.values import Array
     from deepfls.data.arrays import Samples, TrainingData
+    from deepfls.data.columns import Columns
     from deepfls.training.batches import Rows
 
 KINDS = ("t1", "it2", "gt2")
@@ -129,6 +131,25 @@ def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structu
 
 
 # Rules and sets that stay as they are
+
+
+def structure_for(
+    settings: Settings, columns: Columns, n_outputs: int, n_rows: int, earlier: Structure | None
+) -> Structure:
+    """The structure of a system for a table; ``n_rules="auto"`` is the number of an earlier one, or that before a choice.
+
+    A list of ``n_terms`` has one number for each column, which holds for all inputs that a category makes.
+    """
+    if settings.n_rules == "auto":
+        settings = replace(settings, n_rules=recipe.usual_rules(n_rows) if earlier is None else earlier.n_rules)
+    given: Any = settings.n_terms
+    n_columns = len(columns.columns)
+    if given is not None and not isinstance(given, int | np.integer):
+        if isinstance(given, str) or len(given) != n_columns:
+            raise ValueError(f"n_terms must be a number or have one for each of {n_columns} columns, got {given!r}.")
+        spans = zip(given, columns.spans, strict=True)
+        settings = replace(settings, n_terms=[count for count, (first, end) in spans for _ in range(first, end)])
+    return structure_of(settings, columns.width, n_outputs)
 
 
 def rule_numbers(frozen_rules: Any, n_rules: int) -> list[int]:
