@@ -120,7 +120,8 @@ def main(arguments: list[str] | None = None) -> int:
     if given.markdown:
         method = f"Means over {given.splits} splits; both models of a pair have the same split and seed, and ten rules."
         lines = markdown_table(_HEAD, [row.cells() for row in rows])
-        write_results(given.markdown, "readability", "What readable rules cost", "readability.py", method, lines)
+        command = f"readability.py --data-dir DIR --splits {given.splits}"
+        write_results(given.markdown, "readability", "What readable rules cost", command, method, lines)
     return 0
 
 
