@@ -142,7 +142,7 @@ ZOO: dict[str, Ugly] = {
     "one row": Ugly(text("a b y", A[:1], B[:1], Y[:1]), ("The table has 1 row", "the model has 1 rule")),
     "fewer rows than rules": Ugly(text("a y", A[:5], Y[:5]), ("the model has 5 rules",), ("--n-rules", "9")),
     "row index": Ugly(b"," + text("i a b y", range(N), A, B, Y)[2:], ("without a name is left out",), inputs=2),
-    "names twice": Ugly(text("a a y", A, B, Y), ("now called 'a_2'",), inputs=2),
+    "names twice": Ugly(text("a a y", A, B, Y), ("the later ones are called 'a_2'",), inputs=2),
     "Windows text": Ugly(text("größe y", A, Y, encoding="cp1252"), ("is read as Windows-1252",)),
     "UTF-16": Ugly(text("größe y", A, Y, encoding="utf-16")),
     "byte-order mark": Ugly(text("a y", A, Y, encoding="utf-8-sig")),
