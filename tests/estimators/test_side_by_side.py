@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls.estimators.side_by_side import in_threads, n_trained
 from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
 from deepfls.training import recipe
 
@@ -197,9 +198,20 @@ def test_corrections_find_narrow_parts_of_an_input(kind: str, monkeypatch: pytes
         x[:400], y[:400]
     )
     assert model.chosen_["corrected"]
-    trained = np.mean([alone(model, number).predict(x[400:]) for number in (0, 1)], axis=0)
+    trained = alone(model, 0).predict(x[400:])
     error = np.std(y[400:] - model.predict(x[400:]))
     assert error < 0.8 * np.std(y[400:] - trained)
     assert error < 0.8 * np.std(np.floor(24 * x[:, 0]) % 2)
     parts = [alone(model, number).predict(x) for number in range(4)]
     np.testing.assert_allclose(model.predict(x), np.mean(parts, axis=0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_systems", "expected"), [(2, 1), (4, 1), (8, 2), (16, 4)])
+def test_corrections_follow_a_quarter_of_the_systems(n_systems: int, expected: int) -> None:
+    assert n_trained(n_systems) == expected
+
+
+def test_results_of_threads_keep_their_order_and_errors_reach_the_caller() -> None:
+    assert in_threads(lambda number, watch: 2 * number, range(5)) == [0, 2, 4, 6, 8]
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda number, watch: 1 // number, range(3))
