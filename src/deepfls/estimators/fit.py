@@ -194,7 +194,8 @@ def _trained(
         data = replace(data, validation=watched)
     before = None if earlier is None else earlier.structure
     structure = structure_for(settings, source.columns, data.n_outputs, data.n_rows, before)
-    if isinstance(source, ArraySource) and structure.n_rules > data.n_rows:
+    is_number = isinstance(structure.n_rules, int)  # text other than "auto" is refused later
+    if is_number and isinstance(source, ArraySource) and structure.n_rules > data.n_rows:
         structure = replace(structure, n_rules=data.n_rows)
         if run.tells:
             count, ending = f"{data.n_rows:,}", "s" if data.n_rows != 1 else ""
