@@ -122,10 +122,10 @@ def _publish(name: str, title: str, method: str, rows: list[Row], given: argpars
     if given.json and rows:
         write_json(given.json, [{"question": name, **row.as_json(), "quick": given.quick} for row in rows])
     if given.markdown and rows:
-        intro = f"{method} docs/speed.md explains how. M inputs, P rules.{' ' + _QUICK if given.quick else ''}"
+        intro = f"{method}{' ' + _QUICK if given.quick else ''}"
         command = f"{name}.py{' --quick' if given.quick else ''}"
         table = markdown_table(_HEAD, [row.cells() for row in rows])
-        write_results(given.markdown, f"speed-{name}", f"Speed: {title}", command, intro, table)
+        write_results(given.markdown, name, title, command, intro, table)
 
 
 # Options
@@ -203,7 +203,7 @@ def write_json(path: Path, content: Any) -> None:
 
 def write_results(path: Path, section: str, title: str, command: str, intro: str, *parts: str, foot: str = "") -> None:
     """Write a section with its title, the command that measured it, an introduction, tables, and the machine."""
-    head = f"## {title}\n\nWritten by `python benchmarks/{command} --markdown RESULTS.md`. {intro}"
+    head = f"### {title}\n\nWritten by `python benchmarks/{command} --markdown RESULTS.md`. {intro}"
     write_section(path, section, "\n\n".join([head, *parts, f"{hardware()} {foot}".strip()]))
 
 

@@ -23,7 +23,7 @@ MODELS = {
 
 def section(results: str, title: str) -> str:
     """The text below a heading of RESULTS.md."""
-    return results.split(f"## {title}\n", 1)[1].split("\n## ", 1)[0]
+    return results.split(f"### {title}\n", 1)[1].split("\n### ", 1)[0]
 
 
 def rows(text: str) -> list[list[str]]:
@@ -43,7 +43,7 @@ def table(head: list[str], body: list[list[str]]) -> str:
 def fits(results: str) -> str:
     """Seconds of a fit beside other packages."""
     seconds: dict[str, dict[str, str]] = {}
-    for row in rows(section(results, "Speed: Seconds of a fit beside other packages")):
+    for row in rows(section(results, "Seconds of a fit beside other packages")):
         found = re.match(r"([\w ]+), N ([\d,]+), M (\d+), P (\d+),", row[0])
         if found and found.group(1) in FITS:
             name, *sizes = found.groups()

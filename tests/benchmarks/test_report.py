@@ -87,8 +87,8 @@ def test_answer_writes_json_and_a_section(tmp_path: Path) -> None:
     }  # fmt: skip
     text = report.read_text()
     assert "By hand." in text
-    assert "<!-- speed-steps: written by a command, not by hand -->" in text
-    assert "## Speed: A step" in text
+    assert "<!-- steps: written by a command, not by hand -->" in text
+    assert "### A step" in text
     assert "Written by `python benchmarks/steps.py --markdown RESULTS.md`. One thread." in text
     assert "| second | 2.500 | x | <= 2 | NO |" in text
     assert "torch" in text.split("| without target")[1]  # hardware and versions at the foot
