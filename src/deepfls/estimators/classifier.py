@@ -18,7 +18,7 @@ from deepfls.estimators.settings import CLASSIFIER_TEXT, ClassifierSettings
 
 
 class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
-    __doc__ = f"""A Type-1 or Interval Type-2 fuzzy system learned from data, for two or more classes.
+    __doc__ = f"""A fuzzy system (Type-1, Interval Type-2 or General Type-2) learned from data, for two or more classes.
 
     The system has one output per class; their softmax are the probabilities.
 {CLASSIFIER_TEXT}    classes_ : ndarray
