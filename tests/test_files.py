@@ -54,7 +54,10 @@ def test_messages_name_the_file_and_its_kind() -> None:
 
 
 def test_older_version_is_read() -> None:
-    assert NOTES.unpacked(ArrayFormat("notes", 1, "note", NoteError).packed({"a": 1}, {}), "a.note") == ({"a": 1}, {})
+    older = ArrayFormat("notes", 1, "note", NoteError)
+    description, arrays = NOTES.unpacked(older.packed({"a": 1}, ARRAYS), "a.note")
+    assert description == {"a": 1}
+    assert arrays.keys() == ARRAYS.keys()
 
 
 def test_every_changed_byte_of_the_arrays_is_found() -> None:

@@ -98,7 +98,7 @@ def test_enumeration_of_many_rules_is_left_out(tables: Path, tmp_path: Path, cap
 
 def test_quiet_prints_nothing(tables: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_paper(tables, "--sets", "boston", "--systems", "t1", "--quiet") == 0
-    assert capsys.readouterr() == ("", "")
+    assert "".join(capsys.readouterr()).strip() == ""  # older versions of rich end a hidden bar with a line break
 
 
 def test_interrupt_keeps_finished_cells(

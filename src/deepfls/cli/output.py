@@ -11,6 +11,7 @@ import difflib
 import json
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -242,6 +243,7 @@ def _sentence(error: Exception) -> str:
         context = getattr(error, "ctx", None)
         unknown = getattr(error, "option_name", "") if hasattr(error, "possibilities") else ""
         text = _unknown_option(unknown, context) if unknown else str(error.format_message())  # type: ignore[attr-defined]  # all have it
+        text = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", text)  # older versions of typer repeat the hint of click
         text = text if text.endswith((".", "?")) else f"{text}."
         return f"{text} See '{getattr(context, 'command_path', 'deepfls')} --help'."
     if isinstance(error, MemoryError):

@@ -298,4 +298,7 @@ def checked_weight(sample_weight: Any, x: Array) -> Array | None:
     """Sample weights (rows,), none of them negative, or None."""
     if sample_weight is None:
         return None
-    return np.asarray(_check_sample_weight(sample_weight, x, ensure_non_negative=True))
+    weight = np.asarray(_check_sample_weight(sample_weight, x, ensure_non_negative=True))
+    if not weight.any():  # older versions of scikit-learn accept it
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return weight
