@@ -41,9 +41,8 @@ from deepfls.training.tree_start import start_from_tree
 if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem
 
-# Systems whose mean stands for that of all in the choice of settings: with as many processors it takes no longer than that
-# for one system, and of eight systems these are the ones that corrections follow.
-_CHOICE_SYSTEMS = 2
+# Number of systems that the choice of settings trains where a model has several. The choice compares their mean.
+_CHOICE_SYSTEMS = 3
 # Starts of a system whose rules share terms, of which the one of the smallest loss on the training rows is kept. Which term
 # a rule has is a choice that training revises but seldom undoes, so a single start may end far from the best.
 _TERM_STARTS = 4
