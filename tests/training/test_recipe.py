@@ -44,4 +44,4 @@ def test_narrow_sets_are_compared_for_several_systems_of_few_rows(n_rows: int, s
     found = recipe.paths(n_rows, several=several)
     assert sum(path.width < 1.0 for path in found) == n_narrow
     assert found[0].shares[-1] == 1.0
-    assert [path.decay for path in found if path.below < 1.0] == [0.0]
+    assert [(path.decay, path.shares) for path in found if path.below < 1.0] == [(1.0, (1.0, 2.0)), (0.0, (1.0, 2.0))]

@@ -192,15 +192,17 @@ SETTINGS_TEXT = """
         "auto": "averaged" for arrays, "onecycle" for a source.
     weight_decay : float or "auto"
         Decoupled decay of the slopes of the consequents towards their mean over the rules, whatever the optimiser. "auto":
-        350 / rows, at most 1; a hundred times that with ``epochs="auto"``, less beyond 1,000 rows. A ``weight_decay``
-        among the ``optimizer_options`` is torch's, of all parameters towards 0, and comes on top.
+        350 / rows, at most 1; with ``epochs="auto"`` a hundred times that, less beyond 1,000 rows, and less or none where
+        there is little noise. A ``weight_decay`` among the ``optimizer_options`` is torch's, of all parameters towards 0,
+        and comes on top.
     gradient_clip : float, optional
         Largest norm of a gradient. None: no limit.
     epochs : int or "auto"
         Passes over the rows. "auto": as many as give about 600 steps times the fourth root of the number of rows, but 5
-        to 400; or fewer, if that is better on training rows held out in turn. Then a share of a linear model may be mixed
-        into the consequents as well: where rows are noisy a system becomes a line, not worse than one. ``chosen_`` has what
-        was chosen. A number, ``patience``, a warm start, a source and fewer than 12 rows go without all this.
+        to 400; or fewer, or twice as many, if that is better on training rows held out in turn. Then a share of a linear
+        model may be mixed into the consequents as well: where rows are noisy a system becomes a line, not worse than one.
+        ``chosen_`` has what was chosen. A number, ``patience``, a warm start, a source and fewer than 12 rows go without
+        all this.
     batch_size : int or "auto"
         Rows of a step. "auto": about thirteen batches to the epoch, a power of two from 32 to 4,096.
     centers : {"kmeans", "kmeans-per-input", "grid"}

@@ -43,17 +43,20 @@ _RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
 def paths(n_rows: int, *, several: bool) -> tuple[Path, ...]:
     """The runs that are compared; of several systems and few rows one more.
 
-    Where rows are few the slopes are nearly common to all rules. The second path has thrice the rate: averaged over the
-    epochs it fits noise less closely, and needs fewer of them. The third has narrow sets: what is too rough in one system
-    is even in a mean; of many rows corrections find what is narrow. The last is for rows with hardly any noise, which
-    need no decay.
+    Where rows are few the slopes are nearly common to all rules. The second path has three times the rate: averaged over
+    the epochs it fits noise less closely, and needs fewer of them. The third has narrow sets: what is too rough in one
+    system is even in a mean; with many rows, corrections find narrow structure. The last two are for rows with little
+    noise: little decay and twice the epochs, and no decay at all.
     """
     decay = 100.0 * min(1.0, 1_000 / n_rows)
     usual = Path(1.0, decay, shares=(0.06, 0.12, 0.25, 0.5, 1.0))
     fast = Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
     narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
-    exact = Path(1.0, 0.0, below=0.01)
-    return (usual, fast, narrow, exact) if several and n_rows < CORRECTION_ROWS else (usual, fast, exact)
+    long = Path(1.0, 1.0, shares=(1.0, 2.0), below=0.1)
+    exact = Path(1.0, 0.0, shares=(1.0, 2.0), below=0.01)
+    if several and n_rows < CORRECTION_ROWS:
+        return usual, fast, narrow, long, exact
+    return usual, fast, long, exact
 
 
 def batch_size(n_rows: int) -> int:
