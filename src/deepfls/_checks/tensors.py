@@ -158,6 +158,10 @@ def check_range_values(name: str, value: Tensor, minimum: float, maximum: float)
 def check_magnitude_values(name: str, value: Tensor) -> None:
     """Require numbers whose squares are finite in their dtype with room to spare. Reads values."""
     largest = 1e15 if value.dtype == torch.float32 else 1e150
+    if value.numel():
+        low, high = value.aminmax()
+        if low >= -largest and high <= largest:  # false for NaN; a fifth of the time of looking for the place
+            return
     at = _first(~(value.abs() <= largest))
     if at is not None:
         raise ValueError(

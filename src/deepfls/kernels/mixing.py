@@ -1,9 +1,10 @@
-"""The compiled kernels that mix the rows of a window: where each row goes, and its way there."""
+"""Kernels for tables of rows: the random order of a window and its scaled rows; the clusters of k-means."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from deepfls.kernels.arithmetic import index
 from deepfls.kernels.compiling import compiled, inner
 
 # Numbers in one piece of scratch: 12 kB, so that it stays in the first-level cache.
@@ -92,7 +93,7 @@ def put_rows(columns, shift, scale, farthest, goes, out):
 
 @compiled
 def assign_rows(rows, distances, labels, counts, sums):
-    """Fill labels (rows,) with the first smallest of distances (rows, clusters), and counts and sums of the clusters.
+    """Fill labels (rows,) with the first smallest of distances (clusters, rows), and counts and sums of the clusters.
 
     Returns the number of rows whose label changed. Rows are added in their order, so that the bits of the sums do not
     depend on anything else.
@@ -102,15 +103,21 @@ def assign_rows(rows, distances, labels, counts, sums):
         counts[k] = 0
         for m in range(rows.shape[1]):
             sums[k, m] = 0.0
-    for i in range(rows.shape[0]):
-        best, smallest = 0, distances[i, 0]
-        for k in range(1, distances.shape[1]):
-            distance = distances[i, k]
-            best = k if distance < smallest else best
-            smallest = distance if distance < smallest else smallest
-        n_changed += labels[i] != best
-        labels[i] = best
-        counts[best] += 1
-        for m in range(rows.shape[1]):
-            sums[best, m] += rows[i, m]
+    best, smallest = np.empty(_BLOCK_NUMBERS, np.int32), np.empty(_BLOCK_NUMBERS, distances.dtype)
+    for first in range(0, rows.shape[0], _BLOCK_NUMBERS):
+        n = min(_BLOCK_NUMBERS, rows.shape[0] - first)
+        for i in range(n):
+            best[i], smallest[i] = 0, distances[0, index(first, i)]
+        for k in range(1, distances.shape[0]):  # cluster by cluster, so that the loop over rows vectorises
+            for i in range(n):
+                distance, least = distances[k, index(first, i)], smallest[i]
+                best[i] = k if distance < least else best[i]
+                smallest[i] = distance if distance < least else least
+        for i in range(n):
+            row, label = first + i, best[i]
+            n_changed += labels[row] != label
+            labels[row] = label
+            counts[label] += 1
+            for m in range(rows.shape[1]):
+                sums[label, m] += rows[row, m]
     return n_changed

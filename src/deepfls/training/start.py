@@ -158,18 +158,26 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
     from deepfls.kernels.mixing import assign_rows  # here: Numba is slow to import
 
     rows = np.ascontiguousarray(rows)
-    centers = _spread_rows(rows, n_clusters, random_state)
-    tolerance = 1e-4 * rows.var(axis=0).mean()
+    # Labels come from distances in float32, of rows around their mean; centers are means in float64.
+    mean = rows.mean(axis=0)
+    near = rows - mean
+    unit = np.abs(near).max()
+    table = np.ones((rows.shape[1] + 1, len(rows)), dtype=np.float32)  # a last line of ones, for the squares of the centers
+    table[:-1] = near.T / unit
+    centers = rows[_spread_rows(table[:-1], n_clusters, random_state)]
+    tolerance = 1e-4 * np.square(near).mean()
     labels, counts, sums = np.full(len(rows), -1), np.empty(n_clusters, dtype=np.int64), np.empty_like(centers)
+    weights, distances = np.empty((n_clusters, len(table)), np.float32), np.empty((n_clusters, len(rows)), np.float32)
     for _ in range(max_iter):
-        distances = rows @ -centers.T  # half the squared ones, up to half the squares of the rows
-        distances += 0.5 * (centers * centers).sum(axis=1)
+        near_centers = (centers - mean) / unit
+        weights[:, :-1], weights[:, -1] = -near_centers, 0.5 * (near_centers * near_centers).sum(axis=1)
+        np.matmul(weights, table, out=distances)  # half the squared ones, up to half the squares of the rows
         if assign_rows(rows, distances, labels, counts, sums) == 0:
             break
         moved = sums / np.maximum(counts, 1)[:, None]
         n_empty = int((counts == 0).sum())
         if n_empty:  # an empty cluster moves to one of the rows farthest from their centers
-            own = distances[np.arange(len(rows)), labels] + 0.5 * (rows * rows).sum(axis=1)
+            own = distances[labels, np.arange(len(rows))] + 0.5 * (table[:-1] * table[:-1]).sum(axis=0)
             moved[counts == 0] = rows[np.argsort(-own, kind="stable")[:n_empty]]
         shift = ((moved - centers) ** 2).sum()
         centers = moved
@@ -178,23 +186,28 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
     return centers
 
 
-def _spread_rows(rows: Array, n_clusters: int, random_state: np.random.RandomState) -> Array:
-    """Rows far from each other, (clusters, features): greedy k-means++, the best of a few draws at a time."""
-    n_draws = 2 + int(np.log(n_clusters))
-    squares = (rows * rows).sum(axis=1)
-    chosen = [int(random_state.randint(len(rows)))]
-    nearest = np.maximum(squares - 2.0 * (rows @ rows[chosen[0]]) + squares[chosen[0]], 0.0)
-    totals = np.cumsum(nearest)
+def _spread_rows(columns: Array, n_clusters: int, random_state: np.random.RandomState) -> list[int]:
+    """Places of rows far from each other: greedy k-means++, the best of a few draws at a time; columns (features, rows)."""
+    n_draws, n_rows = 2 + int(np.log(n_clusters)), columns.shape[1]
+    squares = (columns * columns).sum(axis=0)
+
+    def distances(places: Array) -> Array:
+        found = columns[:, places].T @ columns
+        found *= -2.0
+        found += squares
+        found += squares[places, None]
+        return np.maximum(found, 0.0, out=found)
+
+    chosen = [int(random_state.randint(n_rows))]
+    nearest = distances(np.array(chosen))[0]
     for _ in range(1, n_clusters):
-        draws = np.minimum(np.searchsorted(totals, random_state.uniform(size=n_draws) * totals[-1]), len(rows) - 1)
-        # A row of a table for every draw: operations on columns of a few numbers take three times as long.
-        products = np.ascontiguousarray((rows @ rows[draws].T).T)
-        candidates = np.minimum(nearest, np.maximum(squares - 2.0 * products + squares[draws, None], 0.0))
-        sums = np.cumsum(candidates, axis=1)
-        best = int(sums[:, -1].argmin())
-        nearest, totals = candidates[best], sums[best]
+        totals = np.cumsum(nearest, dtype=np.float64)
+        draws = np.minimum(np.searchsorted(totals, random_state.uniform(size=n_draws) * totals[-1]), n_rows - 1)
+        candidates = np.minimum(nearest, distances(draws))
+        best = int(candidates.sum(axis=1).argmin())
+        nearest = candidates[best]
         chosen.append(int(draws[best]))
-    return rows[chosen].copy()
+    return chosen
 
 
 def _grid(rows: Array, n_rules: int, random_state: np.random.RandomState) -> Array:
