@@ -102,7 +102,7 @@ def test_importing_changes_no_setting_of_numba() -> None:
     subprocess.run([sys.executable, "-c", source], check=True)
 
 
-@pytest.mark.parametrize("kernel", [updates.step_kernel(True, False), step.row_kernel(False, True, False)])
+@pytest.mark.parametrize("kernel", [updates.step_kernel(True, False, False), step.row_kernel(False, True, False)])
 def test_variables_of_a_kernel_are_the_same_in_every_process(kernel: Any) -> None:
     """Numba keys kept machine code on them: a compiled function among them would be compiled in every process."""
     assert {type(cell.cell_contents) for cell in kernel.py_func.__closure__} == {bool}

@@ -57,14 +57,14 @@ def index(start, i):
 
 
 @inner
-def largest(values, row, start, n):
-    """The largest of n numbers of a row from ``start`` on. Four at a time: one chain of comparisons waits for itself."""
-    a = b = c = d = values[row, start]
+def largest(values, row, n):
+    """The largest of the first n numbers of a row. Four at a time: one chain of comparisons waits for itself."""
+    a = b = c = d = values[row, 0]
     for i in range(0, n - 3, 4):
-        a = max(a, values[row, index(start, i)])
-        b = max(b, values[row, index(start, i + 1)])
-        c = max(c, values[row, index(start, i + 2)])
-        d = max(d, values[row, index(start, i + 3)])
+        a = max(a, values[row, i])
+        b = max(b, values[row, i + 1])
+        c = max(c, values[row, i + 2])
+        d = max(d, values[row, i + 3])
     for i in range(n - n % 4, n):
-        a = max(a, values[row, index(start, i)])
+        a = max(a, values[row, i])
     return max(max(a, b), max(c, d))

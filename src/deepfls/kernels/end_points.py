@@ -63,6 +63,15 @@ def average(y, row, output, firing):
 
 
 @inner
+def add_average_gradient(y, row, output, firing, mean, scale, to_logs, to_y):
+    """Add the gradients of an average to those of log-firing and y, each (any,); ``scale`` is its slope over Σ f."""
+    for p in range(to_y.shape[0]):
+        share = scale * firing[row, p]
+        to_logs[p] += share * (y[row, output, p] - mean)
+        to_y[p] += share
+
+
+@inner
 def find_ends(y, output, low, up, n_rows, n_rules, values, moving, begun=False):
     """Fill values[:, 0] and values[:, 1], (rows, outputs), with both ends of some rows, for one output.
 
@@ -158,9 +167,11 @@ def _load(logs, lower, upper, consequents, first, n_rows, firing, y):
     _, n_rules, n_outputs = consequents.shape
     for row in range(n_rows):
         at = first + row
-        peak = np.float64(largest(upper, at, 0, n_rules)) if logs else 0.0
         for p in range(n_rules):
-            firing[0, row, p] = upper[at, p] - peak
+            firing[0, row, p] = upper[at, p]
+        peak = largest(firing[0], row, n_rules) if logs else 0.0
+        for p in range(n_rules):
+            firing[0, row, p] -= peak
             firing[1, row, p] = lower[at, p] - peak
         for output in range(n_outputs):
             for p in range(n_rules):

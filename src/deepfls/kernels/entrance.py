@@ -152,7 +152,7 @@ class CompiledStep(_Compiled):
         from deepfls.kernels import updates  # here: Numba is slow to import
 
         super().__init__(form, offsets, settings)
-        self._kernel = updates.step_kernel(form.is_interval, form.n_planes > 0)
+        self._kernel = updates.step_kernel(form.is_interval, form.n_planes > 0, form.terms is not None)
         self._rule = np.zeros(1, updates.UPDATE)
         self.n_targets = int(settings["n_targets"])
 

@@ -44,28 +44,21 @@ VALUE, BY_SIGMA, BY_SPREAD = range(3)
 
 
 @inner
-def _fill_ordered_widths(theta, form, sets):
+def _fill_ordered_widths(theta, form, powers, sets):
     """σ̄ = e^raw and σ̲ = r σ̄, with r in [MIN_RATIO, 1] by the sigmoid of the raw spread."""
     lower, upper, n = sets[0], sets[-1], sets.shape[2]
-    sigmas, spreads = theta[form.sigmas : form.sigmas + n], theta[form.spreads : form.spreads + n]
     for i in range(n):
-        upper[VALUE, i] = min(max(sigmas[i], MIN_LOG_SIGMA), MAX_LOG_SIGMA)
-    exponentials(upper[VALUE])
-    for i in range(n):
-        free = (sigmas[i] >= MIN_LOG_SIGMA) & (sigmas[i] <= MAX_LOG_SIGMA)
-        upper[BY_SIGMA, i] = upper[VALUE, i] if free else 0.0
+        raw = theta[index(form.sigmas, i)]
+        upper[VALUE, i] = powers[0, i]
+        upper[BY_SIGMA, i] = powers[0, i] if (raw >= MIN_LOG_SIGMA) & (raw <= MAX_LOG_SIGMA) else 0.0
         upper[BY_SPREAD, i] = 0.0
-    if form.with_spreads:
-        for i in range(n):
-            lower[VALUE, i] = -abs(spreads[i])
-        exponentials(lower[VALUE])
-        for i in range(n):
-            decay = lower[VALUE, i]  # from e^-|raw| the sigmoid and its complement follow without overflow
-            inverse = (1.0 - MIN_RATIO) / (1.0 + decay)
-            ratio = MIN_RATIO + (inverse if spreads[i] >= 0.0 else decay * inverse)
-            lower[VALUE, i] = ratio * upper[VALUE, i]
-            lower[BY_SIGMA, i] = ratio * upper[BY_SIGMA, i]
-            lower[BY_SPREAD, i] = decay * inverse / (1.0 + decay) * upper[VALUE, i]
+    for i in range(n if form.with_spreads else 0):
+        decay = powers[1, i]  # from e^-|raw| the sigmoid and its complement follow without overflow
+        inverse = (1.0 - MIN_RATIO) / (1.0 + decay)
+        ratio = MIN_RATIO + (inverse if theta[index(form.spreads, i)] >= 0.0 else decay * inverse)
+        lower[VALUE, i] = ratio * upper[VALUE, i]
+        lower[BY_SIGMA, i] = ratio * upper[BY_SIGMA, i]
+        lower[BY_SPREAD, i] = decay * inverse / (1.0 + decay) * upper[VALUE, i]
 
 
 @inner
@@ -99,13 +92,23 @@ def upper_spread(raw):
 
 
 @inner
-def _fill_sets(theta, form, sets, heights):
+def fill_sets(theta, form, sets, heights):
     """Fill the table of b and its derivatives, and heights (2, rules * features) with log h and its derivative."""
+    share, n = form.share, sets.shape[2]
+    n_heights = 1 if form.shared_spread else n
+    # e^raw of the widths, e^-|raw| of spreads and heights: in one call, because every call is compiled on its own
+    powers = np.zeros((3, n))
+    for i in range(n):
+        powers[0, i] = min(max(theta[index(form.sigmas, i)], MIN_LOG_SIGMA), MAX_LOG_SIGMA)
+    for i in range(n if form.with_spreads else 0):
+        powers[1, i] = -abs(theta[index(form.spreads, i)])
+    for i in range(n_heights if form.with_heights else 0):
+        powers[2, i] = -abs(theta[index(form.heights, i)])
+    exponentials(powers.reshape(3 * n)[: 3 * n if form.interval else n])
     if form.of_paper:
         _fill_paper_widths(theta, form, sets)
     else:
-        _fill_ordered_widths(theta, form, sets)
-    share, n = form.share, sets.shape[2]
+        _fill_ordered_widths(theta, form, powers, sets)
     own_rise = form.n_planes > 0 and sets.shape[0] > 1
     for stack in range(1 if own_rise else 0, sets.shape[0]):
         for i in range(n):
@@ -119,17 +122,11 @@ def _fill_sets(theta, form, sets, heights):
         sets[0, VALUE, i] = spread * sets[1, VALUE, i]
         sets[0, BY_SIGMA, i] = spread * sets[1, BY_SIGMA, i]
         sets[0, BY_SPREAD, i] = by_raw * sets[1, VALUE, i]
-    if form.with_heights:  # log h = log sigmoid(raw), raw held above MIN_LOGIT
-        n = 1 if form.shared_spread else n
-        raw = theta[form.heights : form.heights + n]
-        for i in range(n):
-            heights[0, i] = -abs(raw[i])
-        exponentials(heights[0, :n])
-        for i in range(n):
-            decay = heights[0, i]
-            heights[0, i] = min(max(raw[i], MIN_LOGIT), 0.0) - math.log1p(decay)
-            falling = (decay if raw[i] >= 0.0 else 1.0) / (1.0 + decay)
-            heights[1, i] = falling if raw[i] >= MIN_LOGIT else 0.0
+    for i in range(n_heights if form.with_heights else 0):  # log h = log sigmoid(raw), raw held above MIN_LOGIT
+        raw, decay = theta[index(form.heights, i)], powers[2, i]
+        heights[0, i] = min(max(raw, MIN_LOGIT), 0.0) - math.log1p(decay)
+        falling = (decay if raw >= 0.0 else 1.0) / (1.0 + decay)
+        heights[1, i] = falling if raw >= MIN_LOGIT else 0.0
 
 
 @inner
@@ -145,7 +142,7 @@ def _linear_parts(vector, form):
 
 @inner
 def fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights, output_weights):
-    """Fill everything that a pass over rows takes from the parameters.
+    """Fill everything that a pass over rows takes from the parameters, after :func:`fill_sets`.
 
     ``origin`` (features,) is the mean of the centers, ``log_ratios`` (rules,) are those of lower sets to sets as high as
     the upper ones. ``firing_weights`` are (2 features + 1, stacks * rules), ``output_weights`` (features + 1 or 1,
@@ -153,7 +150,6 @@ def fill_weights(theta, form, sets, heights, origin, log_ratios, firing_weights,
     """
     n_rules, n_features, share = form.n_rules, form.n_features, form.share
     centers, slopes, intercepts = _linear_parts(theta, form)
-    _fill_sets(theta, form, sets, heights)
     for p in range(n_rules):
         for m in range(n_features):
             origin[m] += centers[p, m] / n_rules

@@ -13,7 +13,7 @@ import numpy as np
 from deepfls.functional.constants import LOG_FLOOR, ROW_TURN, SMALLEST_ALPHA, SMALLEST_LEVEL, STEP_TURN
 from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import inner
-from deepfls.kernels.end_points import ROUNDING, average, exponentiate, find_ends
+from deepfls.kernels.end_points import ROUNDING, add_average_gradient, average, exponentiate, find_ends
 
 # Places of y_left, y_right and y in values and slopes (rows, 3, outputs).
 LEFT, RIGHT, CRISP = range(3)
@@ -59,7 +59,7 @@ def _load_upper(logs, spread, widths, n_rows, n_rules, up, peaks):
             for p in range(n_rules):
                 log = np.float64(logs[row, p])
                 up[row, p] = log - u * min(log, 0.0)
-        peaks[row] = largest(up, row, 0, n_rules)
+        peaks[row] = largest(up, row, n_rules)
         for p in range(n_rules):
             up[row, p] -= peaks[row]
 
@@ -125,19 +125,6 @@ def plane_outputs(
 
 
 @inner
-def _add_average_gradients(y, row, output, firing, mean, by, to_logs, outputs):
-    """Add the gradients of the average of one row and output, whose slope is ``by``."""
-    n_rules, first, total = to_logs.shape[1], output * to_logs.shape[1], 0.0
-    for p in range(firing.shape[1]):
-        total += firing[row, p]
-    scale = by / total
-    for p in range(n_rules):
-        share = scale * firing[row, p]
-        to_logs[row, p] += share * (y[row, output, p] - mean)
-        outputs[row, index(first, p)] += share
-
-
-@inner
 def _add_plane_gradients(y, row, output, low, up, ends, slack, by_left, by_right, t, to_logs, to_rises, to_ratios, outputs):
     """Add the gradients of both ends of a plane of width t, of one row and output.
 
@@ -189,7 +176,9 @@ def plane_gradients(form, by_row, widths, shares, n_rows, firing, y, ends, slope
             for o in range(n_outputs):
                 half = 0.5 * shares[k] * slopes[row, CRISP, o]
                 if _is_type_1(by_row, n_planes, k):
-                    _add_average_gradients(y, row, o, up, found[row, LEFT, o], 2.0 * half, to_logs, outputs)
+                    mean, total = average(y, row, o, up)
+                    to_y = outputs[row, o * n_rules : (o + 1) * n_rules]
+                    add_average_gradient(y, row, o, up, mean, 2.0 * half / total, to_logs[row], to_y)
                 else:
                     by_left = half + (slopes[row, LEFT, o] if last else 0.0)
                     by_right = half + (slopes[row, RIGHT, o] if last else 0.0)

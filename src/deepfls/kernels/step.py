@@ -14,8 +14,16 @@ import numpy as np
 
 from deepfls.kernels.arithmetic import flush_tiny, index, largest
 from deepfls.kernels.compiling import compiled, inlined, inner
-from deepfls.kernels.end_points import add_end_gradients, average, copy_rows, exponentiate, find_ends, padded
-from deepfls.kernels.parameters import fill_gradient, fill_weights, upper_spread
+from deepfls.kernels.end_points import (
+    add_average_gradient,
+    add_end_gradients,
+    average,
+    copy_rows,
+    exponentiate,
+    find_ends,
+    padded,
+)
+from deepfls.kernels.parameters import fill_gradient, fill_sets, fill_weights, upper_spread
 from deepfls.kernels.plane_steps import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
 
 LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY, QUANTILES = range(7)
@@ -75,10 +83,10 @@ def _losses(form, rows, order, first, n_rows, scale, values, slopes):
                     value, slopes[row, CRISP, o] = _point_loss(form.loss, form.option, values[row, CRISP, o] - target)
                     loss += value
                 for end in range(2 if form.trains_set else 0):
-                    quantile = tail if end == LEFT else 1.0 - tail
-                    value, slope = _point_loss(PINBALL, quantile, values[row, end, o] - target)
-                    loss += form.set_weight * value
-                    slopes[row, end, o] = form.set_weight * slope
+                    error, quantile = values[row, end, o] - target, tail if end == LEFT else 1.0 - tail
+                    slope = form.set_weight * (0.5 * np.sign(error) + (0.5 - quantile))
+                    loss += slope * error
+                    slopes[row, end, o] = slope
         factor = scale * rows[place, n_features + n_targets] if weighted else scale
         for kind in range(LEFT if form.trains_set else CRISP, 3):
             for o in range(n_outputs):
@@ -127,14 +135,16 @@ def _load_firing(logs, form, log_ratios, n_rows, firing):
     n_rules, n_stacks = form.n_rules, firing.shape[0]
     upper = logs.shape[1] - n_rules
     for row in range(n_rows):
-        peak = np.float64(largest(logs, row, upper, n_rules))
         for p in range(n_rules):
-            firing[0, row, p] = logs[row, index(upper, p)] - peak
+            firing[0, row, p] = logs[row, index(upper, p)]
+        peak = largest(firing[0], row, n_rules)
+        for p in range(n_rules):
+            firing[0, row, p] -= peak
         if n_stacks > 1:  # of sets of one width, lower firing is the upper one times a number for each rule
             for p in range(n_rules):
                 firing[1, row, p] = (logs[row, p] - peak) + (0.0 if upper else log_ratios[p])
         if n_stacks > 2:
-            peak = largest(firing[1], row, 0, n_rules)
+            peak = largest(firing[1], row, n_rules)
             for p in range(n_rules):
                 firing[2, row, p] = firing[1, row, p] - peak
     exponentiate(firing, n_rows, n_rules)
@@ -207,15 +217,6 @@ def _interval_outputs(theta, form, outputs, n_rows, firing, y, needs_ends, movin
 
 
 @inner
-def _add_average_gradient(y, row, output, firing, mean, scale, to_logs, to_y):
-    """Add the gradients of an average to those of log-firing and y (width,); ``scale`` is its slope over Σ f."""
-    for p in range(firing.shape[1]):
-        share = scale * firing[row, p]
-        to_logs[p] += share * (y[row, output, p] - mean)
-        to_y[p] += share
-
-
-@inner
 def _interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scratch, logs, outputs, to_ratios, gradient):
     """As :func:`_type_1_gradients` for an interval system; adds to the gradients of the log ratios and of the mix."""
     n_rules, reduction = form.n_rules, form.reduction
@@ -236,8 +237,8 @@ def _interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scra
                     low_mean = up_mean = mix * low_mean + (1.0 - mix) * up_mean
                 if reduction == BMM:
                     gradient[form.mix + o] += by * (low_mean - up_mean) * mix * (1.0 - mix)
-                _add_average_gradient(y, row, o, other, low_mean, mix * by / low_sum, to_low, to_y)
-                _add_average_gradient(y, row, o, up, up_mean, (1.0 - mix) * by / up_sum, to_up, to_y)
+                add_average_gradient(y, row, o, other, low_mean, mix * by / low_sum, to_low, to_y)
+                add_average_gradient(y, row, o, up, up_mean, (1.0 - mix) * by / up_sum, to_up, to_y)
             for p in range(n_rules):
                 outputs[row, index(o * n_rules, p)] = to_y[p]
         if form.with_spreads:
@@ -265,26 +266,20 @@ def row_kernel(trains, interval, planes):
         of the rows of the packed table in their own order where it is empty, ``n_rows`` from ``first`` on are used. Without
         a gradient, y_left, y_right and y are written to ``results`` (n_rows, 3, outputs), and targets are not needed.
         """
-        form, dtype, theta_64, gradient_64 = record[0], theta.dtype, theta.astype(np.float64), np.zeros(len(gradient))
+        form, dtype, theta_64 = record[0], theta.dtype, theta.astype(np.float64)
         n_rules, n_features, n_outputs = form.n_rules, form.n_features, form.n_outputs
-        needs_own = form.reduction == BMM or form.reduction == SM
-        needs_ends = form.reduction == KM or form.trains_set or not trains
-        # What comes from the parameters, and gradients of it: in float64, so that it is compiled once
-        by_row = trains and form.loss == QUANTILES  # one plane for every row
-        n_planes = 1 if by_row else form.n_planes
+        # What comes from the parameters, and gradients of it: in float64, so that it is compiled once. Only branches on
+        # plain names are left out of the kernels that do not need them.
         own_rise = form.n_planes > 0 and not form.shared_spread
-        spread, by_raw = upper_spread(theta_64[form.spreads]) if form.shared_spread else (0.0, 0.0)
-        to_spread = 0.0
         sets = np.empty((2 if form.with_spreads or own_rise else 1, 3, n_rules * n_features))
         heights, origin = np.empty((2, n_rules * n_features)), np.zeros(n_features)
-        log_ratios, to_log_ratios = np.zeros(n_rules), np.zeros(n_rules)
+        log_ratios = np.zeros(n_rules)
         n_unknown = n_features if form.missing else 0
         firing_64 = np.empty((2 * n_features + n_unknown + 1, sets.shape[0] * n_rules))
         outputs_64 = np.empty((n_features + n_unknown + 1 if form.order else 1, n_outputs * n_rules))
+        fill_sets(theta_64, form, sets, heights)
         fill_weights(theta_64, form, sets, heights, origin, log_ratios, firing_64, outputs_64)
         firing_weights, output_weights = firing_64.astype(dtype), outputs_64.astype(dtype)
-        to_firing, to_outputs = np.zeros_like(firing_64), np.zeros_like(outputs_64)
-        part_firing, part_outputs = np.empty_like(firing_weights), np.empty_like(output_weights)
         # What belongs to a block of rows
         block = BLOCK_ROWS
         while block > BLOCK_ROWS // 4 and block * n_rules > _BLOCK_NUMBERS:
@@ -293,13 +288,26 @@ def row_kernel(trains, interval, planes):
         width = padded(n_rules) if interval else n_rules
         expanded, extended = np.empty((block, len(firing_weights)), dtype), np.empty((block, len(output_weights)), dtype)
         logs, outputs = np.empty((block, firing_weights.shape[1]), dtype), np.empty((block, output_weights.shape[1]), dtype)
-        n_stacks = 2 * n_planes if n_planes else ((3 if needs_own else 2) if interval else 1)
+        n_stacks = 1
+        if interval:
+            n_stacks = 3 if form.reduction == BMM or form.reduction == SM else 2
+            needs_ends = form.reduction == KM or form.trains_set or not trains
+            y, row_scratch = np.zeros((block, n_outputs, width)), np.empty((3, width))
+            moving = np.empty(block, np.int64)
+        if planes:
+            by_row = trains and form.loss == QUANTILES  # one plane for every row
+            n_planes = 1 if by_row else form.n_planes
+            n_stacks = 2 * n_planes
+            widths, shares, peaks = np.empty((n_planes, block)), np.empty(n_planes), np.empty((n_planes, block))
+            ends = np.empty((n_planes, block, 3, n_outputs))
+            spread, by_raw = upper_spread(theta_64[form.spreads]) if form.shared_spread else (0.0, 0.0)
+            to_spread = 0.0
         firing = np.zeros((n_stacks, block, width))
-        y, row_scratch = np.zeros((block if interval else 0, n_outputs, width)), np.empty((3, width))
-        widths, shares, peaks = np.empty((n_planes, block)), np.empty(n_planes), np.empty((n_planes, block))
-        ends = np.empty((n_planes, block if n_planes else 0, 3, n_outputs))
-        values, slopes, moving = np.empty((block, 3, n_outputs)), np.zeros((block, 3, n_outputs)), np.empty(block, np.int64)
-        loss = 0.0
+        values, loss = np.empty((block, 3, n_outputs)), 0.0
+        if trains:
+            gradient_64, slopes = np.zeros(len(gradient)), np.zeros((block, 3, n_outputs))
+            to_firing, to_outputs, to_log_ratios = np.zeros(firing_64.shape), np.zeros(outputs_64.shape), np.zeros(n_rules)
+            part_firing, part_outputs = np.empty(firing_64.shape, dtype), np.empty(outputs_64.shape, dtype)
         for start in range(0, n_rows, block):
             n = min(block, n_rows - start)
             _expand(rows, order, first + start, n, origin, form.missing, expanded, extended)
@@ -339,8 +347,9 @@ def row_kernel(trains, interval, planes):
                 copy_rows(values, 0, results, start, n)
         if trains:
             fill_gradient(theta_64, form, sets, heights, origin, to_firing, to_log_ratios, to_outputs, gradient_64)
-            if form.shared_spread:
-                gradient_64[form.spreads] = to_spread * by_raw
+            if planes:  # noqa: SIM102  # a branch on a plain name
+                if form.shared_spread:
+                    gradient_64[form.spreads] = to_spread * by_raw
             for i in range(len(gradient)):
                 gradient[i] = gradient_64[i]
         return loss

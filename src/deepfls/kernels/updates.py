@@ -186,7 +186,7 @@ _plane_rows = row_kernel(True, True, True)
 
 
 @functools.cache
-def step_kernel(interval, planes):
+def step_kernel(interval, planes, shares_terms):
     """The training steps of a kind of systems."""
 
     @compiled
@@ -199,13 +199,13 @@ def step_kernel(interval, planes):
         of the step in the record goes on.
         """
         form, (terms, tables, fills, blocks, expanded, to_expanded) = record[0], shared
-        if terms.shape[0] == 0:
+        if not shares_terms:
             expanded, to_expanded = theta, gradient
         nothing = np.empty((0, 3, 1), theta.dtype)
         for k in range(losses.shape[0]):
             begin = first + k * size
             n_rows = min(size, end - begin)
-            if terms.shape[0]:
+            if shares_terms:
                 expand_terms(theta, terms, tables, fills, blocks, expanded)
             if rates.shape[0]:
                 form.batch_first, scale = begin, 1.0 / (n_rows * form.n_targets)
@@ -215,7 +215,7 @@ def step_kernel(interval, planes):
                 losses[k] = _interval_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
             else:
                 losses[k] = _type_1_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
-            if terms.shape[0]:
+            if shares_terms:
                 gather_terms(to_expanded, terms, tables, blocks, gradient)
             if rates.shape[0]:
                 form.number += 1
