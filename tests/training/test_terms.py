@@ -21,7 +21,7 @@ def test_terms_start_in_order_within_the_range_and_keep_apart() -> None:
         assert (high[:-1] < low[1:]).all()  # whatever the centers do, their order stays
         assert (low >= span[0, m]).all()
         assert (high <= span[1, m]).all()
-        # Neighbours cross at a grade of at most 0.93: half-widths are at most 3/4 of the distance at the start.
+        # Neighbours cross at a grade of at most 0.93: half-widths are at most 1.2 distances at the start.
         half = found.largest[:count, m] * np.sqrt(2 * np.log(2))
         crossing = np.exp2(-(((low[1:] - high[:-1]) / (half[1:] + half[:-1])) ** 2))
         assert crossing.max() <= 2 ** -(1 / 9) + 1e-9
@@ -70,3 +70,20 @@ def test_a_wrong_term_is_found_and_frozen_rules_keep_theirs() -> None:
     terms[1, 1] = 2
     revise(12, 20)
     assert terms[1, 1] == 2
+
+
+def test_a_changed_rule_gets_intercepts_that_fit_its_new_conditions() -> None:
+    made, revise = revision("t1", n_terms=[3, 3, 3])
+    terms, intercepts = made.antecedents.terms, made.consequents.raw_intercepts
+    assert terms is not None
+    made.antecedents.centers = torch.tensor([[-1.5] * 3, [0.0] * 3, [1.5] * 3])
+    made.antecedents.sigmas = 0.5  # type: ignore[union-attr]
+    with torch.no_grad():
+        revise._y = made(revise._x).numpy().astype(np.float64)
+        right, before = terms.clone(), intercepts.detach().clone()
+        terms[0, 0] = 2
+        intercepts[0] -= 3.0
+    revise(12, 20)
+    assert torch.equal(terms, right)
+    # The penalty leaves a little of the displacement of 3.
+    torch.testing.assert_close(intercepts.detach(), before, rtol=0.0, atol=0.2)

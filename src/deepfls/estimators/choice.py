@@ -29,6 +29,8 @@ from deepfls.training.line import Line, class_lines, regression_lines
 from deepfls.training.recipe import TrainConfig
 
 System = T1FLS | IT2FLS
+# Factor of the loss of a long run below which that of a short one is clearly better, where rules share terms.
+_CLEARLY = 0.8
 # Levels of the planes whose ends are compared as quantiles.
 _LEVELS = (0.04, 0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -48,8 +50,12 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
     if settings.weight_decay != "auto":
         paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths if path.decay > 0.0)
     if settings.n_terms is not None or settings.max_conditions is not None:
-        # The conditions of rules are revised at shares of a run, so the middle of a long run is no short one.
-        return tuple(dataclasses.replace(path, shares=(share,)) for path in paths for share in path.shares)
+        # Conditions are revised at shares of a run, so every number of epochs is a run of its own. Runs scatter by the
+        # conditions they find: few are compared, and fewer epochs than usual must be clearly better.
+        long, *others = (path for path in paths if path.rate == path.width == 1.0)
+        short = [dataclasses.replace(long, shares=(share,), factor=_CLEARLY) for share in long.shares[:-1:2]]
+        others = [dataclasses.replace(path, shares=path.shares[:1]) for path in others]
+        return (dataclasses.replace(long, shares=long.shares[-1:]), *reversed(short), *others)
     if config.schedule in ("averaged", "constant"):
         return paths
     # The rate follows from the number of epochs, so every number of them is a run of its own.

@@ -39,9 +39,8 @@ _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
-# Factors of the loss that corrections, and paths for rows with little noise, must reach: without corrections there is a
-# second half of trained systems, which is better too, and strong decay is the safer guess.
-_CORRECTED, _LITTLE_NOISE = 0.9, 0.95
+# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
+_BETTER = 0.9
 
 
 def choose(
@@ -199,7 +198,7 @@ class _HeldOut:
         for path in paths:
             if best.loss > path.below:
                 continue
-            needed = best.loss * (1.0 if path.below == np.inf else _LITTLE_NOISE)
+            needed = path.factor * best.loss
             for share, outputs in self._outputs(n_rules, path).items():
                 loss, own, other = self._mixed(self._held_out(outputs))
                 if loss < min(needed, best.loss):
@@ -209,7 +208,7 @@ class _HeldOut:
                     best, winner = found, outputs
         if corrector is not None and winner is not None:
             loss, own, other = self._mixed(self._held_out(winner, n_rules, corrector))
-            if loss < _CORRECTED * best.loss:
+            if loss < _BETTER * best.loss:
                 best = dataclasses.replace(best, corrected=True, system_share=own, line_share=other, loss=loss)
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
 

@@ -29,6 +29,7 @@ class Path:
     width: float = 1.0  # times the starting width
     shares: tuple[float, ...] = (1.0,)  # of the epochs
     below: float = math.inf  # largest loss on earlier paths, in variances of the targets, with which it is compared
+    factor: float = 1.0  # of the smallest loss on earlier paths, below which its own has to be
 
 
 # Rows from which one part is held out instead of folds, and rows beyond which a sample of so many is used.
@@ -52,8 +53,9 @@ def paths(n_rows: int, *, several: bool) -> tuple[Path, ...]:
     usual = Path(1.0, decay, shares=(0.06, 0.12, 0.25, 0.5, 1.0))
     fast = Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
     narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
-    long = Path(1.0, 1.0, shares=(1.0, 2.0), below=0.1)
-    exact = Path(1.0, 0.0, shares=(1.0, 2.0), below=0.01)
+    # Strong decay is the safer guess, so these must be better by a factor.
+    long = Path(1.0, 1.0, shares=(1.0, 2.0), below=0.1, factor=0.95)
+    exact = Path(1.0, 0.0, shares=(1.0, 2.0), below=0.01, factor=0.95)
     if several and n_rows < CORRECTION_ROWS:
         return usual, fast, narrow, long, exact
     return usual, fast, long, exact

@@ -2,9 +2,9 @@
 
 With shared terms every input has a few sets, ordered and apart from each other: each center has a box of its own on the
 axis, and each width a range in proportion to the distance of the neighbouring centers. A rule has one term of every input,
-or none ("any"). Which one is revised a few times in the first three fifths of the training: a condition changes if that
-lowers the squared error on a sample, with everything else held. The same revision leaves out conditions where rules may
-have only so many.
+or none ("any"). Which one is revised a few times in the first three fifths of the training: a condition changes if that,
+with the best intercepts of the rule, lowers the squared error on a sample. The same revision leaves out conditions where
+rules may have only so many.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from deepfls.nn.systems import IT2FLS, T1FLS
 
 # Share of the distance to a neighbour's center, at the start, that a center may move towards it: two neighbours stay at
 # least 1 - 2 times this apart.
-_FREEDOM = 0.25
+_FREEDOM = 0.1
 # Half-widths at half grade, as they act in the firing, in distances to the nearest neighbour: least and largest. Neighbours
 # then cross at a grade of at most 2^-(1/3)² = 0.93.
-_HALF_WIDTHS = (0.05, 0.75)
+_HALF_WIDTHS = (0.05, 1.2)
 # Shares of the training after which conditions are revised.
 _REVISIONS = tuple(np.linspace(0.02, 0.6, 14).tolist())
 # Changes of a rule in one revision, and the least relative gain in squared error of a change; a condition is left out if
 # that costs no more than the last.
 _CHANGES, _GAIN, _COST = 2, 1e-3, 1e-3
+# Penalty per row of the shift of a rule's intercepts.
+_RIDGE = 1e-3
 # Rows of the sample.
 SAMPLE_ROWS = 1_000
 
@@ -127,63 +129,57 @@ class ConditionRevision:
 
     def _revised(self, chosen: Array, progress: float) -> Array:
         """Conditions (rules, features) in place of the given ones; ``progress`` is 1 at the last revision."""
-        grades, consequents = self._log_grades(), self._consequents()
         n_features = chosen.shape[1]
         allowed = n_features
         if self._max_conditions is not None:
             # The number falls by equal factors, so that the first revisions leave out more, while there is most to recover.
             cap = min(self._max_conditions, n_features)
             allowed = max(cap, round(n_features * (cap / n_features) ** progress)) if progress < 1.0 else cap
-        logs = _summed(grades, chosen)
-        for rule in range(len(chosen)):
-            if self._frozen[rule]:
-                continue
+        rules = _Rules(chosen, self._log_grades(), self._consequents())
+        for rule in np.flatnonzero(~self._frozen).tolist():
             for _ in range(_CHANGES):
-                if not self._changed(rule, chosen, grades, logs, consequents):
+                if not self._changed(rule, rules):
                     break
             while (chosen[rule] >= 0).sum() > allowed:
-                self._left_out(rule, chosen, grades, logs, consequents)
+                options = _omissions(chosen[rule])
+                errors, shifts = self._errors(rule, options, rules)
+                best = int(errors.argmin())
+                rules.change(rule, options[best], shifts[best])
+        with torch.no_grad():
+            self._system.consequents.raw_intercepts.add_(torch.from_numpy(rules.shifts).to(self._x))
         return chosen
 
-    def _changed(self, rule: int, chosen: Array, grades: Array, logs: Array, consequents: Array) -> bool:
+    def _changed(self, rule: int, rules: _Rules) -> bool:
         """Give a rule the one other condition that lowers the squared error most; False if none does."""
-        now = self._errors(rule, logs[:, :, rule][..., np.newaxis], logs, consequents)[0]
-        options = [(m, -1) for m in range(chosen.shape[1]) if chosen[rule, m] >= 0]
+        own = rules.chosen[rule]
+        options = [(0, int(own[0])), *_omissions(own)]  # the first leaves the rule as it is
         for m, count in enumerate(self._n_terms):
-            options += [(m, t) for t in range(count) if t != chosen[rule, m]]
-        if not options or now <= 0.0:
+            options += [(m, t) for t in range(count) if t != own[m]]
+        errors, shifts = self._errors(rule, options, rules)
+        if len(options) == 1 or errors[0] <= 0.0:
             return False
-        errors = self._errors(rule, _candidates(rule, options, chosen, grades, logs), logs, consequents)
         # A condition that hardly matters is left out, even at a small cost.
-        gains = 1.0 - errors / now + np.array([_COST if t < 0 else 0.0 for _, t in options])
-        best = int(gains.argmax())
-        if gains[best] < _GAIN or ((chosen[rule] >= 0).sum() == 1 and options[best][1] < 0):
+        gains = 1.0 - errors[1:] / errors[0] + np.array([_COST if t < 0 else 0.0 for _, t in options[1:]])
+        best = int(gains.argmax()) + 1
+        if gains[best - 1] < _GAIN or ((own >= 0).sum() == 1 and options[best][1] < 0):
             return False
-        _set(rule, options[best], chosen, grades, logs)
+        rules.change(rule, options[best], shifts[best])
         return True
 
-    def _left_out(self, rule: int, chosen: Array, grades: Array, logs: Array, consequents: Array) -> None:
-        """Leave out the condition of a rule that costs least."""
-        options = [(m, -1) for m in range(chosen.shape[1]) if chosen[rule, m] >= 0]
-        errors = self._errors(rule, _candidates(rule, options, chosen, grades, logs), logs, consequents)
-        _set(rule, options[int(errors.argmin())], chosen, grades, logs)
+    def _errors(self, rule: int, options: Sequence[tuple[int, int]], rules: _Rules) -> tuple[Array, Array]:
+        """Squared error with each option (options,), and the shift of the rule's intercepts with it (options, outputs).
 
-    def _errors(self, rule: int, changed: Array, logs: Array, consequents: Array) -> Array:
-        """Squared error for log-firing (2, rows, options) of one rule in place of its own, (options,).
-
-        As in the ridge start the mean of lower and upper firing stands in for the exact reduction.
+        The shift is the least-squares one, so that a rule is judged by its conditions, not by the output it had before.
         """
-        peak = logs.max(axis=(0, 2))
-        others = np.exp(logs - peak[:, np.newaxis]).sum(axis=0)
-        others[:, rule] = 0.0
-        weight = np.exp(np.minimum(changed - peak[:, np.newaxis], 50.0)).sum(axis=0)  # (rows, options)
-        total = others.sum(axis=1)[:, np.newaxis] + weight + 1e-300
-        errors = np.zeros(changed.shape[2])
-        for k in range(consequents.shape[2]):
-            base = (others * consequents[:, :, k]).sum(axis=1)[:, np.newaxis]
-            output = (base + weight * consequents[:, rule, k][:, np.newaxis]) / total
-            errors += np.square(output - self._y[:, k][:, np.newaxis]).sum(axis=0)
-        return errors
+        base, total, weight = rules.with_options(rule, options)
+        shares = weight / total  # (rows, options)
+        residuals = self._y[:, np.newaxis] - base[:, np.newaxis] / total[..., np.newaxis]
+        residuals -= shares[..., np.newaxis] * rules.consequents[:, np.newaxis, rule]
+        squares = np.square(shares).sum(axis=0)[:, np.newaxis]
+        products = np.einsum("no,nok->ok", shares, residuals)
+        shifts = products / (squares + _RIDGE * len(shares))
+        errors = np.square(residuals).sum(axis=(0, 2)) - (shifts * (2.0 * products - squares * shifts)).sum(axis=1)
+        return errors, shifts
 
     def _log_grades(self) -> Array:
         """Logarithms of the grades as they act, (2, sets + 1, rows, features), lower and upper; zeros for no condition."""
@@ -214,18 +210,47 @@ class ConditionRevision:
             return self._system.consequents(self._x).double().cpu().numpy()
 
 
-def _summed(grades: Array, chosen: Array) -> Array:
-    """Log-firing (2, rows, rules) of all rules. The last set, of index -1, is no condition."""
-    features = np.arange(chosen.shape[1])
-    return np.stack([grades[:, terms, :, features].sum(axis=0).T for terms in chosen], axis=2).transpose(1, 0, 2)
+class _Rules:
+    """Conditions (rules, features) of rules with their firing on the rows of a sample, kept up to date with changes.
+
+    ``grades`` (2, sets + 1, rows, features) are logarithms, lower and upper; the last set, of index -1, is no condition.
+    As in the ridge start the mean of lower and upper firing stands in for the exact reduction.
+    """
+
+    def __init__(self, chosen: Array, grades: Array, consequents: Array) -> None:
+        self.chosen, self._grades, self.consequents = chosen, grades, consequents
+        features = np.arange(chosen.shape[1])
+        logs = [grades[:, terms, :, features].sum(axis=0) for terms in chosen]
+        self._logs = np.stack(logs, axis=2)  # (2, rows, rules)
+        self._peak = self._logs.max(axis=(0, 2))[:, np.newaxis]
+        self._weights = self._firing(self._logs)
+        self.shifts = np.zeros(consequents.shape[1:])  # of the intercepts, (rules, outputs)
+
+    def _firing(self, logs: Array) -> Array:
+        """Firing relative to the strongest rule of every row before the changes."""
+        return np.exp(np.minimum(logs - self._peak, 50.0)).sum(axis=0)
+
+    def _changed_logs(self, rule: int, option: tuple[int, int]) -> Array:
+        m, t = option
+        return self._logs[:, :, rule] + self._grades[:, t, :, m] - self._grades[:, self.chosen[rule, m], :, m]
+
+    def with_options(self, rule: int, options: Sequence[tuple[int, int]]) -> tuple[Array, Array, Array]:
+        """Sum of the other rules' consequents by firing (rows, outputs), firing of all and of this one (rows, options)."""
+        weight = self._firing(np.stack([self._changed_logs(rule, option) for option in options], axis=2))
+        others = self._weights.copy()
+        others[:, rule] = 0.0
+        total = others.sum(axis=1)[:, np.newaxis] + weight + 1e-300
+        return np.einsum("np,npk->nk", others, self.consequents), total, weight
+
+    def change(self, rule: int, option: tuple[int, int], shift: Array) -> None:
+        """Give a rule another condition, and shift its consequents (outputs,)."""
+        self._logs[:, :, rule] = self._changed_logs(rule, option)
+        self._weights[:, [rule]] = self._firing(self._logs[:, :, [rule]])
+        self.chosen[rule, option[0]] = option[1]
+        self.consequents[:, rule] += shift
+        self.shifts[rule] += shift
 
 
-def _candidates(rule: int, options: Sequence[tuple[int, int]], chosen: Array, grades: Array, logs: Array) -> Array:
-    """Log-firing (2, rows, options) of a rule with one condition changed."""
-    return np.stack([logs[:, :, rule] - grades[:, chosen[rule, m], :, m] + grades[:, t, :, m] for m, t in options], axis=2)
-
-
-def _set(rule: int, option: tuple[int, int], chosen: Array, grades: Array, logs: Array) -> None:
-    m, t = option
-    logs[:, :, rule] += grades[:, t, :, m] - grades[:, chosen[rule, m], :, m]
-    chosen[rule, m] = t
+def _omissions(own: Array) -> list[tuple[int, int]]:
+    """The options of a rule with these conditions (features,) to leave one out."""
+    return [(m, -1) for m in np.flatnonzero(own >= 0).tolist()]
