@@ -21,6 +21,8 @@ from deepfls.inspection.plain_model import AnyModel
 EXACT_INPUTS = 10
 # Largest number of rows evaluated for the random orders of one row; at least one order and its reverse are evaluated.
 _ROWS = 20_000
+# Numbers of one chunk of these rows.
+_CHUNK_ELEMENTS = 2**16
 # Rows evaluated for all rows of a table together, about, and the least for one of them.
 _TABLE_ROWS, _LEAST_ROWS = 2_000_000, 256
 
@@ -94,15 +96,18 @@ def _by_orders(
     n_pairs = max(1, n_evaluated // (2 * len(moved)))
     first, last = (_joined_values(plain, row) for row in (reference, x))
     steps = _joined_terms(plain, x, moved) - _joined_terms(plain, reference, moved)
+    orders = np.stack([random.permutation(len(moved)) for _ in range(n_pairs)])
     totals = [np.zeros((len(moved), plain.n_outputs)) for _ in PlainOutput._fields]
-    for _ in range(n_pairs):
-        order = random.permutation(len(moved))
-        for sequence in (order, order[::-1]):
-            # In row k the first k inputs of the sequence have moved. A cumulative sum adds one term per row, not k.
-            rows = np.concatenate([first, first + np.cumsum(steps[sequence], axis=0)])
-            rows[-1] = last[0]  # without the rounding of the sum
-            for total, values in zip(totals, _reduced(plain, rows), strict=True):
-                total[sequence] += np.diff(values, axis=0)
+    n_chunk = max(1, _CHUNK_ELEMENTS // first.size // (len(moved) + 1))
+    for sequences in np.array_split(np.concatenate([orders, orders[:, ::-1]]), -(-2 * n_pairs // n_chunk)):
+        # In row k the first k inputs of a sequence have moved. A cumulative sum adds one term per row, not k.
+        rows = np.concatenate([np.broadcast_to(first, (len(sequences), *first.shape)), steps[sequences]], axis=1)
+        rows = np.cumsum(rows, axis=1)
+        rows[:, -1] = last[0]  # without the rounding of the sum
+        places = np.argsort(sequences, axis=1)
+        for total, values in zip(totals, _reduced(plain, rows.reshape(-1, first.size)), strict=True):
+            by_step = np.diff(values.reshape(len(sequences), -1, plain.n_outputs), axis=1)
+            total += np.take_along_axis(by_step, places[..., np.newaxis], axis=1).sum(axis=0)
     return [total / (2 * n_pairs) for total in totals]
 
 
