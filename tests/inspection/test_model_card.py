@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepfls import FLSRegressor
+from deepfls import FLSClassifier, FLSRegressor
 from inspection_cases import HOSTILE, LABELS, X, Y, classifier, hostile_regressor
 
 
@@ -48,3 +48,12 @@ def test_names_cannot_become_markup(tmp_path: Path) -> None:
 def test_other_endings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the ending of path must be one of"):
         classifier().to_card(tmp_path / "card.pdf", np.zeros((1, 4)))
+
+
+def test_card_of_many_inputs_and_classes_reads_well(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 10))
+    model = FLSClassifier(n_rules=2, epochs=1, random_state=0).fit(x, np.array(["a", "b", "c"])[np.arange(40) % 3])
+    text = model.to_card(tmp_path / "card.md").read_text(encoding="utf-8")
+    assert text.startswith("# a, b and c\n")
+    assert " and 2 more conditions" in text
+    assert "and and" not in text

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepfls import FLSRegressor, load
+from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.inspection import FiringMapDisplay, MembershipsDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay
 from deepfls.inspection.display import label
 from deepfls.inspection.plain import PlainSystem
@@ -105,6 +105,18 @@ def test_curve_is_the_prediction_along_an_input() -> None:
     assert display.x[0] == model.input_range_[0, 1]
     assert display.x[-1] == model.input_range_[1, 1]
     display.figure_.canvas.draw()
+
+
+def test_responses_of_a_class_are_its_probability() -> None:
+    model = FLSClassifier(n_rules=3, epochs=3, random_state=0).fit(X, np.where(Y[:, 0] > Y[:, 0].mean(), "high", "low"))
+    rows = np.repeat(X[3:4], 12, axis=0)
+    curve = ResponseCurveDisplay.from_estimator(model, 1, at=X[3], output="low", n_points=12)
+    rows[:, 1] = curve.x
+    np.testing.assert_allclose(curve.y, model.predict_proba(rows)[:, 1], rtol=1e-9)
+    assert curve.ax_.get_ylabel() == "probability of low"
+    surface = ResponseSurfaceDisplay.from_estimator(model, (1, 0), at=X[3], n_points=12)
+    rows[:, 0] = surface.y[7]
+    np.testing.assert_allclose(surface.values[7], model.predict_proba(rows)[:, 0], rtol=1e-9)
 
 
 def test_curve_of_a_type_1_system_has_no_band() -> None:

@@ -50,8 +50,10 @@ def new_figure(width: float, height: float) -> Figure:
     """A figure outside pyplot, which keeps no list of it."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=150)
+    layout = ConstrainedLayoutEngine(w_pad=0.1)  # inches, so that the last tick label is not cut off
+    figure = Figure(figsize=(width, height), layout=layout, dpi=150)
     FigureCanvasAgg(figure)
     return figure
 

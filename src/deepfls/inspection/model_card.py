@@ -21,6 +21,7 @@ from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
 from deepfls.inspection.words import (
     how_to_read,
+    listed,
     markdown_name,
     number_text,
     one_line,
@@ -72,7 +73,7 @@ def card_text(
         for rule in rules.order[:_RULES]
     ]
     context = {
-        "title": name(title or " and ".join(s.output_names[:3])),
+        "title": name(title or listed(s.output_names[:3])),
         "about": system_line(model),
         "systems": "" if n_systems == 1 else f"System 1 of {n_systems}, whose mean is the prediction",
         "facts": payload["settings"],

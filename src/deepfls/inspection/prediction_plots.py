@@ -55,6 +55,10 @@ class LearningCurveDisplay(Display):
             validation = [row["validation_loss"] for row in self.history]
             ax.plot(epochs, validation, color=color, linestyle="--", label=f"{prefix}validation")
         ax.set(xlabel="epoch", ylabel="loss", yscale="log")
+        # Within a decade all ticks are minor ones. Plain numbers, not 6 × 10⁻².
+        ax.yaxis.set_major_formatter("{x:g}")
+        if np.ptp(np.log10(ax.get_ylim())) <= 1.0:
+            ax.yaxis.set_minor_formatter("{x:g}")
         ax.legend(frameon=False)
         return self._finish(ax)
 

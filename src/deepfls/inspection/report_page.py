@@ -31,6 +31,7 @@ from deepfls.inspection.words import (
     KIND_NAMES,
     clauses,
     finite_or_none,
+    listed,
     plural,
     rendered,
     set_words,
@@ -84,7 +85,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     s = PlainModel.of(estimator)
     return rendered(
         "page.html",
-        title=" and ".join(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
+        title=listed(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
         subtitle=system_line(s),
         version=__version__,
         interval=s.kind != "t1",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.values import Array, check_count
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
-from deepfls.inspection.plain import PlainSystem, firing_shares
+from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, one_row, rows_of
 from deepfls.inspection.words import used_terms
 
@@ -292,6 +292,7 @@ class FiringMapDisplay(Display):
         """Draw the map."""
         n_rules = len(self.shares)
         ax = new_axes(ax, 6.0, 1.4 + 0.2 * min(max(n_rules, 4), 30))
+        ax.set_facecolor("0.88")  # bins without rows
         image = ax.pcolormesh(self.edges, np.arange(n_rules + 1) + 0.5, self.shares, cmap="Blues", vmin=0.0)
         step = max(1, math.ceil(n_rules / 20))
         ax.set_yticks(range(1, n_rules + 1, step))
@@ -308,9 +309,19 @@ def _held_row(estimator: FLSEstimator, s: AnyModel, at: Any) -> Array:
     return np.array([sum(s.input_span(m)) / 2.0 for m in range(s.n_features)])
 
 
+def _responses(s: PlainModel, rows: Array) -> PlainOutput:
+    """Outputs for rows; probabilities for classes, which have no type-reduced set."""
+    found = s.output(rows)
+    return found if s.classes is None else PlainOutput(*[softmax(found.y)] * 3)
+
+
+def _response_name(s: PlainModel, k: int) -> str:
+    return s.output_names[k] if s.classes is None else f"probability of {s.output_names[k]}"
+
+
 @dataclass
 class ResponseCurveDisplay(Display):
-    """The output along one input, the others held, with the type-reduced set as a band.
+    """The output along one input, the others held, with the type-reduced set as a band; of a class its probability.
 
     Parameters
     ----------
@@ -342,8 +353,8 @@ class ResponseCurveDisplay(Display):
         m, k = index_of(feature, s.feature_names, "feature"), index_of(output, s.output_names, "output")
         rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points, axis=0)
         rows[:, m] = np.linspace(*s.input_span(m), n_points)
-        ends = (column[:, k] for column in s.output(rows))
-        return cls(s.feature_names[m], s.output_names[k], rows[:, m], *ends).plot(ax)
+        ends = (column[:, k] for column in _responses(s, rows))
+        return cls(s.feature_names[m], _response_name(s, k), rows[:, m], *ends).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, color: str = COLORS[0]) -> ResponseCurveDisplay:
         """Draw the curve."""
@@ -353,14 +364,15 @@ class ResponseCurveDisplay(Display):
                 self.x, self.y_left, self.y_right, color=color, alpha=0.25, linewidth=0, label="type-reduced set"
             )
         ax.plot(self.x, self.y, color=color, linewidth=1.5, label="crisp output")
+        if ax.collections:
+            ax.legend(frameon=False)
         ax.set(xlabel=label(self.name), ylabel=label(self.output))
-        ax.legend(frameon=False)
         return self._finish(ax)
 
 
 @dataclass
 class ResponseSurfaceDisplay(Display):
-    """The output over two inputs, the others held.
+    """The output over two inputs, the others held; of a class its probability.
 
     Parameters
     ----------
@@ -396,8 +408,8 @@ class ResponseSurfaceDisplay(Display):
         x, y = (np.linspace(*s.input_span(m), n_points) for m in (first, second))
         rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points**2, axis=0)
         rows[:, first], rows[:, second] = np.tile(x, n_points), np.repeat(y, n_points)
-        values = s.output(rows).y[:, k].reshape(n_points, n_points)
-        return cls((s.feature_names[first], s.feature_names[second]), s.output_names[k], x, y, values).plot(ax)
+        values = _responses(s, rows).y[:, k].reshape(n_points, n_points)
+        return cls((s.feature_names[first], s.feature_names[second]), _response_name(s, k), x, y, values).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, cmap: str = "viridis") -> ResponseSurfaceDisplay:
         """Draw the surface."""

@@ -110,6 +110,17 @@ def plural(count: int, word: str, ending: str = "s") -> str:
     return f"{count:,} {word}{ending * (count != 1)}"
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names in a row.
+
+    Examples
+    --------
+    >>> listed(["Y1"]), listed(["setosa", "versicolor", "virginica"])
+    ('Y1', 'setosa, versicolor and virginica')
+    """
+    return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + [*names[-1:]])
+
+
 def one_line(name: object) -> str:
     """A name on one line, with every control character as its escape."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
@@ -294,7 +305,7 @@ def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[s
     found = clauses(s, rule, digits)
     shown = [(shortened(c.name), c.word, c.short) for c in found[:_SETS_SHOWN]]
     if len(found) > _SETS_SHOWN:
-        shown.append((f"and {len(found) - _SETS_SHOWN:,} more", "", ""))
+        shown.append((plural(len(found) - _SETS_SHOWN, "more condition"), "", ""))
     return shown or [("anything", "", "")]
 
 

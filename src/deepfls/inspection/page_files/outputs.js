@@ -123,7 +123,7 @@ class OutputPanel {
     host.hidden = share === null;
     if (share === null) return;
     const words =
-      share >= 0.5 ? "the rules know such rows" : share >= 0.05 ? "few training rows are like it" : "unlike all training rows: a guess";
+      share >= 0.5 ? "like many training rows" : share >= 0.05 ? "like few training rows" : "unlike all training rows: a guess";
     byId("familiar-bar").style.transform = `scaleX(${share})`;
     write(byId("familiar-words"), `${percent(share)}, ${words}`);
     host.classList.toggle("warn", share < 0.05);

@@ -32,7 +32,7 @@ function buildRecords(app) {
       ),
     );
     byId("metrics-rows").textContent =
-      `On the ${data.rows.toLocaleString("en")} rows that this page was made with; whether the model was trained on them, the page does not know.` +
+      `On the ${data.rows.toLocaleString("en")} rows that this page was made with. The page does not know whether the model was trained on them.` +
       (data.intervals ? " Covered: share of the true values in their calibrated intervals; width: mean of these intervals." : "");
   }
   if (history.length > 1) {
@@ -59,7 +59,7 @@ function drawHistory(state, history) {
   low -= margin;
   high += margin;
   const group = svg("g"),
-    box = { left: 72, right: state.width - 16, top: 10, bottom: state.height - 40 };
+    box = { left: 88, right: state.width - 16, top: 10, bottom: state.height - 40 };
   const first = history[0].epoch,
     last = history[history.length - 1].epoch;
   const X = (v) => box.left + ((v - first) / (last - first || 1)) * (box.right - box.left),

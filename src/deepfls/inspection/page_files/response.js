@@ -1,7 +1,7 @@
 // Response of the chosen output to one or two inputs, the others held.
 
 const CURVE = 121,
-  RULES = 80; // with more rules than this the surface is coarser
+  RULES = 80; // with more rules than this, times classes, the surface is coarser
 // The colour map viridis in nine steps.
 const SHADES = [
   [68, 1, 84],
@@ -56,7 +56,7 @@ class ResponsePanel {
       app.moveOne(this.input, this.rounded(this.input, low[this.input] + share * (high[this.input] - low[this.input])));
     });
     this.drawn = true;
-    this.grid = app.model.P > RULES ? 24 : 48; // points of the surface in each direction
+    this.grid = app.model.P * (app.data.classifies ? app.model.K : 1) > RULES ? 24 : 48; // points of the surface in each direction
     this.surfaceHost = byId("surface-panel");
     if (app.model.M < 2) this.surfaceHost.hidden = true;
     else this.buildSurface();
@@ -193,17 +193,21 @@ class ResponsePanel {
     // Not drawn while it is out of view, but as soon as it comes into view.
     this.stale = !this.inView;
     if (this.stale) return;
-    const values = new Float64Array(GRID * GRID);
-    let least = Infinity;
-    let largest = -Infinity;
     const same = pair[0] === pair[1];
     const grids = pair.map((m) => evenly(low[m], high[m], GRID));
-    app.model.sweep(app.x, app.now, same ? [pair[0]] : pair, grids, k, (i, j, left, right, y) => {
-      if (same) for (let row = 0; row < GRID; row++) values[row * GRID + i] = y;
-      else values[(GRID - 1 - j) * GRID + i] = y;
-      least = Math.min(least, y);
-      largest = Math.max(largest, y);
+    const classes = app.data.classifies;
+    // For classes the scores of all of them, which make the probability.
+    const tables = (classes ? app.data.outputs.names.map((_, output) => output) : [k]).map((output) => {
+      const table = new Float64Array(GRID * GRID);
+      app.model.sweep(app.x, app.now, same ? [pair[0]] : pair, grids, output, (i, j, left, right, y) => {
+        if (same) for (let row = 0; row < GRID; row++) table[row * GRID + i] = y;
+        else table[(GRID - 1 - j) * GRID + i] = y;
+      });
+      return table;
     });
+    const values = classes ? tables[k].map((_, place) => softmax(tables.map((table) => table[place]))[k]) : tables[0];
+    const least = values.reduce((a, b) => Math.min(a, b)),
+      largest = values.reduce((a, b) => Math.max(a, b));
     const context = this.canvas.getContext("2d"),
       image = context.createImageData(GRID, GRID);
     values.forEach((y, place) => {
@@ -217,7 +221,7 @@ class ResponsePanel {
       "aria-label",
       `Output ${app.data.outputs.names[k]} over ${names[pair[0]]} and ${names[pair[1]]}, from ${number(least)} to ${number(largest)}. Arrow keys move both inputs.`,
     );
-    write(byId("surface-kind"), app.data.classifies ? "score of" : "");
+    write(byId("surface-kind"), classes ? "probability of" : "");
     write(byId("surface-x-name"), names[pair[0]]);
     write(byId("surface-y-name"), names[pair[1]]);
     const marks = [least, (least + largest) / 2, largest].map((v) => number(v, 4));

@@ -215,7 +215,7 @@ class RulePanel {
       row.lower.style.transform = `scaleX(${low})`;
       row.upper.style.transform = `scaleX(${up})`;
       const small = (f) => (f > 0 && f < 0.0005 ? "<0.001" : f.toFixed(3));
-      write(row.firing, app.system.interval ? `${small(low)} – ${small(up)}` : small(up));
+      write(row.firing, [...new Set(app.system.interval ? [small(low), small(up)] : [small(up)])].join(" – "));
       write(row.consequent, app.figure(consequent, k));
       write(row.contribution, percent(w));
       row.weight.style.transform = `scaleX(${w / most})`;
