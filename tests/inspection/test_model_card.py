@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
@@ -57,3 +58,14 @@ def test_card_of_many_inputs_and_classes_reads_well(tmp_path: Path) -> None:
     assert text.startswith("# a, b and c\n")
     assert " and 2 more conditions" in text
     assert "and and" not in text
+
+
+def test_vocabulary_leaves_out_the_inputs_of_categories(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"size": X[:, 0], "color": pd.Categorical(np.array(["red", "blue", "green"])[np.arange(len(X)) % 3])}
+    )
+    model = FLSRegressor(n_rules=3, n_terms=2, epochs=2, random_state=0).fit(table, Y[:, 0])
+    text = model.to_card(tmp_path / "card.md").read_text(encoding="utf-8")
+    assert "| size | " in text.split("## Vocabulary")[1]
+    assert "| color=" not in text
+    assert model.plot_memberships().names == ["size"]

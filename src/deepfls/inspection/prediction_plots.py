@@ -130,7 +130,8 @@ class BandDisplay(Display):
         order = np.argsort(self.y, kind="stable")
         order = order[:: -(-len(order) // _BAND_ROWS)]
         rows = np.arange(len(order))
-        ax.fill_between(rows, self.lower[order], self.upper[order], color=color, alpha=0.25, linewidth=0, label="band")
+        if (self.lower < self.upper).any():
+            ax.fill_between(rows, self.lower[order], self.upper[order], color=color, alpha=0.25, linewidth=0, label="band")
         ax.plot(rows, self.y[order], color=color, linewidth=1.2, label="predicted")
         if self.y_true is not None:
             ax.scatter(rows, self.y_true[order], s=6, color=GREY, linewidths=0, label="true", zorder=3)

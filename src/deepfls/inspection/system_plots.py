@@ -14,7 +14,7 @@ from deepfls._checks.values import Array, check_count
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, one_row, rows_of
-from deepfls.inspection.words import used_terms
+from deepfls.inspection.words import category_inputs, used_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,10 @@ class MembershipsDisplay:
         """
         s, title = _system_at(estimator, system)
         if features is None:
-            chosen = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, _PANELS)
+            ranked = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, s.n_features)
+            # Rules with terms name categories, not the terms of their inputs.
+            named = category_inputs(s) if s.terms is not None else set()
+            chosen = ([m for m in ranked if m not in named] or ranked)[:_PANELS]
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
         start: Any = getattr(estimator, "initial_sets_", None)
@@ -121,15 +124,13 @@ class MembershipsDisplay:
 
         Without ``rules`` these are the seven that fire most.
         """
-        n_shown = len(self.names)
         if self.words is not None:
             return self._plot_words(axes)
         n_rules = self.upper[0].shape[1]
         ranked = list(range(n_rules)) if self.leading is None else list(self.leading)
         shown = sorted(ranked[: len(COLORS)]) if rules is None else list(rules)
         others = [rule for rule in range(n_rules) if rule not in shown]
-        n_columns = min(n_shown, 3)
-        axes = _panels(axes, n_shown)
+        axes = _panels(axes, len(self.names))
         for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
             lower, upper = self.lower[panel], self.upper[panel]
             if others:
@@ -144,32 +145,26 @@ class MembershipsDisplay:
                     ax.fill_between(grid, inner_lower[:, rule], inner_upper[:, rule], color=color, alpha=0.25, linewidth=0)
                     ax.plot(grid, inner_upper[:, rule], color=color, linewidth=0.6)
             ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.05))
-            ax.spines[["top", "right"]].set_visible(False)
-        for ax in axes[n_shown:]:
-            ax.set_visible(False)
         handles, labels = axes[0].get_legend_handles_labels()
         if self.before is not None:
             from matplotlib.lines import Line2D
 
             handles.append(Line2D([], [], color=COLORS[-1], linewidth=1.0, linestyle=":"))
             labels.append("before training")
-        left_out = [self.title] if self.title else []
-        if self.n_inputs is not None and n_shown < self.n_inputs:
-            left_out.append(f"{n_shown} of {self.n_inputs:,} inputs shown")
+        left_out = self._notes()
         if others:
             left_out.append(f"{len(shown)} of {n_rules:,} rules in colour, the others grey")
         axes[0].figure.legend(
             handles,
             labels,
             loc="outside lower center",
-            ncols=min(len(labels), 3 * n_columns),
+            ncols=min(len(labels), 3 * min(len(self.names), 3)),
             frameon=False,
             fontsize="small",
             title="; ".join(left_out) or None,
             title_fontsize="small",
         )
-        self.axes_, self.figure_ = axes, axes[0].figure
-        return self
+        return self._finish(axes)
 
     def _plot_words(self, axes: Any) -> MembershipsDisplay:
         """Draw the vocabulary: the terms of every input, each with its word."""
@@ -186,14 +181,21 @@ class MembershipsDisplay:
             if not self.words[panel]:
                 ax.text(0.5, 0.5, "no rule asks for it", ha="center", va="center", transform=ax.transAxes, color=COLORS[-1])
             ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.2), yticks=[0, 0.5, 1])
+        if self._notes():
+            axes[0].figure.supxlabel("; ".join(self._notes()), fontsize="small")
+        return self._finish(axes)
+
+    def _notes(self) -> list[str]:
+        """Which system and how many of its inputs are shown, if not all."""
+        part = self.n_inputs is not None and len(self.names) < self.n_inputs
+        inputs = [f"{len(self.names)} of {self.n_inputs:,} inputs shown"] if part else []
+        return [self.title] * bool(self.title) + inputs
+
+    def _finish(self, axes: Any) -> MembershipsDisplay:
+        """Hide two spines and the axes without an input, and store the axes and their figure."""
+        for place, ax in enumerate(axes):
+            ax.set_visible(place < len(self.names))
             ax.spines[["top", "right"]].set_visible(False)
-        for ax in axes[len(self.names) :]:
-            ax.set_visible(False)
-        notes = [self.title] if self.title else []
-        if self.n_inputs is not None and len(self.names) < self.n_inputs:
-            notes.append(f"{len(self.names)} of {self.n_inputs:,} inputs shown")
-        if notes:
-            axes[0].figure.supxlabel("; ".join(notes), fontsize="small")
         self.axes_, self.figure_ = axes, axes[0].figure
         return self
 

@@ -211,7 +211,7 @@ class Clause(NamedTuple):
 def clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
     """The sets of a rule that were not left out; the inputs of a category are one clause."""
     groups = {} if s.columns is None else {first: (column, first, end) for column, first, end in s.columns.groups}
-    inside = {m for _, first, end in groups.values() for m in range(first, end)}
+    inside = category_inputs(s)
     found = [clause for clause in input_clauses(s, rule, digits) if clause.feature not in inside]
     for first, (column, _, end) in groups.items():
         if np.isfinite(s.upper_sigmas[rule, first:end]).any():
@@ -220,6 +220,11 @@ def clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
             word = ALMOST_ANY if grades[1].min() >= _ANY_GRADE * grades[1].max() else ""
             found.append(Clause(first, word, text, text, column.name))
     return sorted(found, key=lambda clause: clause.feature)
+
+
+def category_inputs(s: PlainSystem) -> set[int]:
+    """Places of the inputs that categories make."""
+    return set() if s.columns is None else {m for _, first, end in s.columns.groups for m in range(first, end)}
 
 
 def category_grades(s: PlainSystem, rule: int, codes: Any, first: int, end: int) -> tuple[Any, Any]:
@@ -278,11 +283,14 @@ def used_terms(s: PlainSystem, feature: int) -> list[tuple[int, int]]:
 
 
 def vocabulary(s: PlainSystem, digits: int | None) -> list[tuple[int, list[tuple[str, str]]]]:
-    """Inputs with the words of their terms, from low to high, and their meaning; empty where rules share no terms."""
+    """Inputs with the words of their terms, from low to high, and their meaning; empty where rules share no terms.
+
+    Rules name categories, not the terms of the inputs that a category makes.
+    """
     if s.terms is None:
         return []
     found = []
-    for m in range(s.n_features):
+    for m in sorted(set(range(s.n_features)) - category_inputs(s)):
         terms = [(s.words[m][t], _set_numbers(s, rule, m, digits)[0]) for t, rule in used_terms(s, m)]
         if terms:
             found.append((m, terms))
@@ -318,7 +326,7 @@ def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count:
         reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
         chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
         text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{_output_name(s, k, shortened)} = {text} + {s.n_features - count:,} more terms")
+        texts.append(f"{_output_name(s, k, shortened)} = {text} + {plural(s.n_features - count, 'more term')}")
     return texts
 
 

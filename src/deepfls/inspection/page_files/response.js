@@ -206,8 +206,8 @@ class ResponsePanel {
       return table;
     });
     const values = classes ? tables[k].map((_, place) => softmax(tables.map((table) => table[place]))[k]) : tables[0];
-    const least = values.reduce((a, b) => Math.min(a, b)),
-      largest = values.reduce((a, b) => Math.max(a, b));
+    const least = classes ? 0 : values.reduce((a, b) => Math.min(a, b)),
+      largest = classes ? 1 : values.reduce((a, b) => Math.max(a, b));
     const context = this.canvas.getContext("2d"),
       image = context.createImageData(GRID, GRID);
     values.forEach((y, place) => {
