@@ -49,11 +49,16 @@ def aligned(header: str, *values: Sequence[Any]) -> bytes:
     return "".join("".join(f"{cell!s:>10}" for cell in row) + "\n" for row in rows).encode()
 
 
-def workbook(header: list[str], rows: Iterable[Sequence[Any]]) -> bytes:
-    """An Excel file of one sheet."""
+def workbook(header: list[str | None], rows: Iterable[Sequence[Any]], *above: str, cover: str = "") -> bytes:
+    """An Excel file with lines above the header, and a sheet with a text before the table."""
     book = openpyxl.Workbook()
     sheet = book.active
     assert sheet is not None
+    if cover:
+        sheet.append([cover])
+        sheet = book.create_sheet("data")
+    for line in above:
+        sheet.append([line])
     sheet.append(header)
     for row in rows:
         sheet.append([value.item() if isinstance(value, np.datetime64) else value for value in row])
@@ -194,9 +199,9 @@ ZOO: dict[str, Ugly] = {
         then=("--task", "classification"),
         classes=True,
     ),
-    "dates as the target": Ugly(text("a b y", A, B, DATES), refused="--target names another", then=("--target", "b")),
+    "dates as the target": Ugly(text("a b y", A, B, DATES), refused="another column with --target", then=("--target", "b")),
     "empty target": Ugly(
-        text("a b y", A, B, [""] * N), ("'y' has no values",), refused="--target names", then=("--target", "b")
+        text("a b y", A, B, [""] * N), ("'y' has no values",), refused="with --target", then=("--target", "b")
     ),
     "identifiers as classes": Ugly(text("a y", A, [f"k{k}" for k in range(N)]), ("40 classes in 40 rows",), classes=True),
     "nothing varies": Ugly(text("a b y", [1] * N, [2] * N, Y), ("No column of X varies",), inputs=2),
@@ -209,6 +214,81 @@ ZOO: dict[str, Ugly] = {
         inputs=4,
     ),
     "whole numbers of 25 digits": Ugly(text("a b y", A, [10**25 + k * 10**23 for k in range(N)], Y), inputs=2),
+    "commas in some columns": Ugly(
+        text("a b y", A, commas(B), Y, mark=";"), ("Column 'b' is read as numbers with decimal commas",), inputs=2
+    ),
+    "points for thousands beside a comma": Ugly(
+        text("a b y", A, [f"{k}.{k + 200}" for k in range(1, N + 1)], commas(Y, "{:.2f}"), mark=";"),
+        ("'y' is read as numbers with decimal commas", "'b' is read as numbers with separators of thousands"),
+        inputs=2,
+    ),
+    "target of thousands or decimals": Ugly(
+        text("a b y", A, B, [f"{k},{k + 200}" for k in range(1, N + 1)]), ("--decimal , reads decimal commas",)
+    ),
+    "target decided": Ugly(
+        text("a b y", A, B, [f"{k},{k + 200}" for k in range(1, N + 1)]), ("with decimal commas",), ("--decimal", ",")
+    ),
+    "apostrophes for thousands": Ugly(
+        text("a b y", A, [f"{v:,.1f}".replace(",", "’") for v in 1e4 * B], Y), ("separators of thousands",), inputs=2
+    ),
+    "lakhs": Ugly(
+        text("a b y", A, [f"{k},{k + 10},500" for k in range(1, N + 1)], Y), ("separators of thousands",), inputs=2
+    ),
+    "one unit": Ugly(text("a b y", A, each("{:.2f} kg".format, B), Y), ("with the unit 'kg'",), inputs=2),
+    "two units": Ugly(
+        text("a b y", A, [f"{v:.3f} {'km'[k % 2:]}" for k, v in enumerate(B)], Y), ("units ('km', 'm')",), inputs=1
+    ),
+    "target with a unit": Ugly(text("a b y", A, B, each("{:.3f} cm".format)), ("with the unit 'cm'",)),
+    "marks at numbers": Ugly(
+        text("a b y", [f"{v}*" if k % 5 == 0 else v for k, v in enumerate(A)], B, Y), ("which count as missing",), inputs=2
+    ),
+    "codes": Ugly(text("zip a y", [f"{k % 4 * 1031:05d}" for k in range(N)], A, Y), ("leading zeros",), inputs=5),
+    "codes of rows": Ugly(text("id a y", [f"{k:05d}" for k in range(N)], A, Y), ("as identifiers have",), inputs=1),
+    "German dates with short years": Ugly(
+        text("day a y", [f"{d:%d.%m.%y}" for d in np.array(DATES).astype(object)], A, Y), inputs=4
+    ),
+    "months": Ugly(text("month a y", [str(d)[:7] for d in DATES], A, Y), inputs=4),
+    "times without a leading zero": Ugly(text("at a y", [f"{k % 24}:{k:02d}:00" for k in range(N)], A, Y), inputs=4),
+    "dates with a time zone": Ugly(
+        text("at a y", [f"{d}T{k % 24:02d}:30:00+02:00" for k, d in enumerate(DATES)], A, Y), inputs=6
+    ),
+    "delimiter told to Excel": Ugly(b"sep=;\n" + text("a b y", A, B, Y, mark=";"), inputs=2),
+    "blank and comment lines": Ugly(
+        text("a b y", A, B, Y).replace(b"\n", b"\n# checked\n", 3).replace(b"\n", b"\n  \n", 1),
+        ("4 blank or comment lines of 't.csv' are left out",),
+        inputs=2,
+    ),
+    "commas at the end, many": Ugly(text("a b y", A, B, Y).replace(b"\n", b",,\n"), inputs=2),
+    "two columns without a name": Ugly(
+        text("a b c y", A, B, C, Y).replace(b"a,b,c,y", b",,c,y"), ("called 'column_2'", "without a name"), inputs=2
+    ),
+    "errors of Excel": Ugly(text("a b y", ["#DIV/0!", *A[1:]], B, Y), inputs=2),
+    "workbook with a cover": Ugly(
+        workbook(["a", "y"], zip(A.tolist(), Y.tolist(), strict=True), cover="Report"),
+        ("of which 'data' is read; save another one as CSV",),
+        file="t.xlsx",
+        inputs=1,
+    ),
+    "workbook with a title": Ugly(
+        workbook(["a", "y"], zip(A.tolist(), Y.tolist(), strict=True), "Report of May"),
+        ("The first line of 't.xlsx' is left out",),
+        file="t.xlsx",
+        inputs=1,
+    ),
+    "workbook with empty columns": Ugly(
+        workbook([None, "a", "y"], zip([None] * N, A.tolist(), Y.tolist(), strict=True)), file="t.xlsx", inputs=1
+    ),
+    "too large": Ugly(text("a b y", ["1e300", *A[1:]], B, Y), refused="got 1e+300", then=("--missing-values", "inf")),
+    "target too large": Ugly(
+        text("a b y", A, B, ["1e300", *Y[1:]]),
+        refused="got 1e+300 in data row 1; --missing-values inf leaves",
+        then=("--missing-values", "inf"),
+        told_then=("1 row without a target",),
+    ),
+    "weights with a hole": Ugly(
+        text("a w y", A, ["", *[1] * (N - 1)], Y), ("1 row without a target or a weight is left out",), ("--weight", "w"),
+        inputs=1,
+    ),
     "no such target": Ugly(
         text("a b Y", A, B, Y), options=("--target", "y"), refused="Did you mean 'Y'?", then=("--target", "Y")
     ),

@@ -147,12 +147,15 @@ def test_text_columns_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x\n" + "1\n" * 100 + "oops\n", r"cannot be converted to Parquet: .*'oops'.*\.$"),
+        (
+            "x\n" + "1\n" * 100 + "oops\n",
+            r"must hold numbers in column 1, as its first rows do, got 'oops': correct that value\.$",
+        ),
         (
             "x,y\n" + "1,2\n" * 100 + "3\n",
             r"must have 2 columns in every row as in its header, got 1 in data row 101: correct that",
         ),
-        ("x,x\n1,2\n", r"must have distinct column names\.$"),
+        ("x,x\n1,2\n", r"must have distinct column names to be read in parts: rename those that come again\.$"),
         ("x,y\n", r"must have rows, got column names only\.$"),
         ("", r"is empty\.$"),
     ],

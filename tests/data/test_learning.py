@@ -115,6 +115,25 @@ def test_unseen_category_counts_as_missing_and_is_told() -> None:
     assert not np.isnan(found[1:]).any()
 
 
+def test_duration_is_its_number_of_days() -> None:
+    table = frame(wait=pd.to_timedelta(np.arange(N) * 36, unit="h"))
+    columns = learned(table)
+    assert columns.columns[1].role == "number"
+    np.testing.assert_array_equal(encoded(columns, table)[:, 1], np.arange(N) * 1.5)
+    np.testing.assert_array_equal(encoded(columns, pl.from_pandas(table))[:, 1], np.arange(N) * 1.5)
+
+
+def test_predictions_may_write_numbers_and_dates_in_another_way() -> None:
+    days = [datetime.date(2024, 1, 1) + datetime.timedelta(days=9 * k) for k in range(N)]
+    table = frame(n=[f"{k / 8:.4f}" for k in range(N)], day=[f"{day:%d.%m.%Y}" for day in days], flag=[True, False] * 20)
+    columns = learned(table)
+    other = frame(n=[f"{k / 8:.4f}".replace(".", ",") for k in range(N)], day=[str(day) for day in days], flag=[1, 0] * 20)
+    np.testing.assert_array_equal(encoded(columns, table), encoded(columns, other))
+    with pytest.warns(UserWarning, match=r"Column 'day' has values that the model does not know, .*: 'soon'\."):
+        found = encoded(columns, other.assign(day=["soon", *other["day"][1:]]))
+    assert np.isnan(found[0]).tolist() == [False, False, True, False]
+
+
 def test_identifiers_are_left_out() -> None:
     table = frame(name=[f"person {place}" for place in range(N)])
     columns = learned(

@@ -157,7 +157,10 @@ def test_infinity_is_an_error_under_either_rule(tmp_path: Path, nulls: str) -> N
 
 
 def test_number_whose_square_overflows_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(TableError, match=r"row group 1 of '.*' must be within ±1e\+150, got 1e\+200 in data row 16\."):
+    with pytest.raises(
+        TableError,
+        match=r"row group 1 of '.*' must have a number within ±1e\+150 in every row, got 1e\+200 in data row 16\.",
+    ):
         read_all(regression(with_null(tmp_path, "a", 1e200)))
 
 

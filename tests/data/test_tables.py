@@ -146,7 +146,8 @@ def test_wrong_ending_is_refused(write: Write) -> None:
         ),
         ("t.csv", gzip.compress(b"a\n1\n", mtime=0), "is compressed by gzip: rename it to end in .csv.gz"),
         ("t.csv.gz", b"a\n1\n", "is not compressed by gzip: rename it to end in .csv"),
-        ("t.csv", b"<!DOCTYPE html>\n<p>x</p>\n", "is a web page: download the table itself"),
+        ("t.csv", b"<!DOCTYPE html>\n<p>x</p>\n", "is a web page: download the table itself, or save it as CSV"),
+        ("t.csv", b'[{"a": 1}]\n', "is a JSON file: save the table as CSV"),
         ("t.csv", b"a,b\n1,\0\n", "is not a text file: save the table as CSV in UTF-8"),
         ("t.xlsx", b"PK", "cannot be read: the zip archive is damaged: File is not a zip file"),
         ("t.xlsx", b"", "is empty"),
@@ -163,7 +164,9 @@ def test_first_sheet_of_a_workbook_is_read_and_told(write: Write) -> None:
         book.active.append(row)
     book.create_sheet("other").append([1])
     book.save(path)
-    with pytest.warns(UserWarning, match=r"^'t\.xlsx' has 2 sheets, of which the first, 'Sheet', is read\.$"):
+    with pytest.warns(
+        UserWarning, match=r"^'t\.xlsx' has 2 sheets, of which 'Sheet' is read; save another one as CSV to use it\.$"
+    ):
         table = read_table(path).table
     assert table.column("a").to_pylist() == [1.5, None]
     assert kind_of(table.schema.field("day").type) == "date"
@@ -241,7 +244,7 @@ def test_broken_compression_is_refused(write: Write) -> None:
 
 
 def test_other_encodings_are_read(write: Write) -> None:
-    with pytest.warns(UserWarning, match=r"^'t\.csv' is no UTF-8 text and is read as Windows-1252\.$"):
+    with pytest.warns(UserWarning, match=r"^'t\.csv' is not UTF-8 text and is read as Windows-1252\.$"):
         assert read_table(write("t.csv", "é,b\n1,2\n".encode("latin-1"))).names == ["é", "b"]
     assert read_table(write("u.csv", "é,b\n1,2\n".encode("utf-16"))).names == ["é", "b"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepfls.data.written import date_format, is_missing_text, number_of, number_style
+from deepfls.data.written import date_format, is_missing_text, number_of, number_style, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,9 @@ from deepfls.data.written import date_format, is_missing_text, number_of, number
         ("(5", ".", None),
         ("", ".", None),
         ("1 apple", ".", None),
+        ("12’304.5", ".", 12304.5),
+        ("12,34,567.5", ".", 1234567.5),
+        ("R$ 1.304,50", ",", 1304.5),
     ],
 )
 def test_number_of_a_text(text: str, decimal: str, value: float | None) -> None:
@@ -47,6 +51,38 @@ def test_thousands_read_back(value: int) -> None:
 def test_words_are_no_numbers() -> None:
     assert number_style(["red", "blue", "1"]) is None
     assert number_style(["?", "n/a"]) is None
+
+
+def test_numbers_may_have_one_unit() -> None:
+    style = number_style(["1,5 kg", "2 kg", "0,75kg"])
+    assert style is not None
+    assert (style.unit, [style.number(text) for text in ("0,75kg", "2 g")]) == ("kg", [0.75, None])
+    assert number_style(["1 kg", "2 g", "3 kg", "4 g"]) is None
+    assert number_style(["1 Jan 2020", "2 Jan 2020"]) is None
+
+
+def test_digits_with_leading_zeros_are_codes() -> None:
+    assert number_style(["01067", "80331"]) is None
+    assert number_style(["01", "12"]) is not None
+    assert number_style(["000", "000"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "form", "seconds"),
+    [
+        ("1970-01-02T01:00:00Z", "ISO 8601", 90_000.0),
+        ("1970-01-02 01:00:00.25+02:30", "ISO 8601", 81_000.25),
+        ("1970-01-02 01:00", "ISO 8601", 90_000.0),
+        ("1970-02", "%Y-%m", 31 * 86_400.0),
+        ("02/1970", "%m/%Y", 31 * 86_400.0),
+        ("02.01.70", "%d.%m.%y", 86_400.0),
+        ("2-Jan-70", "%d-%b-%y", 86_400.0),
+        ("7:05", "%H:%M", 25_500.0),
+    ],
+)
+def test_date_is_read_in_its_format(text: str, form: str, seconds: float) -> None:
+    assert date_format([text]) == (form, True)
+    assert seconds_of(pa.array([text, None, "x"]), form)[0] == seconds
 
 
 def test_years_of_two_digits_are_of_a_century() -> None:

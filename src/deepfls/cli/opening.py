@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepfls._checks.values import Array
 from deepfls.cli.output import CommandOutput, UsageError
-from deepfls.data.layout import learn_layout, with_targets
+from deepfls.data.layout import learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns, raw_table
-from deepfls.data.tables import DataTable, TableError, find_files, listed, no_such_file, quoted, read_table
+from deepfls.data.tables import DELIMITED, DataTable, TableError, find_files, listed, no_such_file, quoted, read_table
 from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Model(TableModel):
         model = replace(self, layout=replace(self.layout, targets=names))
         has_targets = bool(names) and set(names) <= set(table.names)
         if has_targets:
-            table = with_targets(table, model.layout, nulls, getattr(self.estimator, "missing_values", None))
+            table = with_targets(table, model.layout, nulls, self.estimator.missing_values, self.estimator.decimal)
         return TableRows(table, model.inputs(table), model.targets(table) if has_targets else None)
 
     def stream(self, source: str, extra: Sequence[str], output: CommandOutput) -> tuple[ParquetFiles, list[str]]:
@@ -118,9 +118,8 @@ def check_target_given(given: Mapping[str, Any]) -> None:
         raise UsageError("--target, the column to predict, must be given. See 'deepfls train --help'.")
     table = read_table(given["data"])
     if len(table.names) < 2:
-        raise TableError(
-            f"{table.label} must have a column to predict and another one to learn from, got {listed(table.names)} alone."
-        )
+        got = f"{listed(table.names)} alone" + ("" if table.names[0].isidentifier() else f"; {DELIMITED}")
+        raise TableError(f"{table.label} must have a column to predict and another one to learn from, got {got}.")
     target = _last_target(table)
     if target is None:
         raise TableError(f"{table.label} must have a column of numbers or classes to predict, got {listed(table.names)}.")
@@ -133,14 +132,16 @@ def check_target_given(given: Mapping[str, Any]) -> None:
 def _last_target(table: DataTable) -> str | None:
     """The last column that can be learned from the others; targets often stand there."""
     some = replace(table, table=table.table.slice(0, _ROWS))
+    decimal = table_decimal(some)
     tried = [name for name in reversed(table.names) if name and name.isprintable()][:_TRIED]
     for name in tried:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                layout = learn_layout(some, [name])
-                with_targets(some, layout)
-                learn_columns(raw_table(some.table.select(layout.features), layout.features), ColumnSettings(), named=True)
+                layout = learn_layout(some, [name], decimal=decimal)
+                with_targets(some, layout, decimal=decimal)
+                settings = ColumnSettings(decimal=decimal)
+                learn_columns(raw_table(some.table.select(layout.features), layout.features), settings, named=True)
             except ValueError:
                 continue
         return name

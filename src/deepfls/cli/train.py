@@ -154,7 +154,7 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
 def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: CommandOutput) -> Iterator[_Rows]:
     """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
     from deepfls.cli.opening import check_output
-    from deepfls.data.layout import inputs, learn_layout, numbers, targets, with_targets
+    from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, weights, with_targets
     from deepfls.data.tables import find_files, read_table
 
     find_files(given["data"])  # a missing table is reported before an existing model file
@@ -162,24 +162,29 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     with output.working("reading the table"):
         table = read_table(given["data"])
         start = started_from(given["start"], arguments) if "start" in given else None
+    decimal = arguments.get("decimal", "auto")
+    if decimal == "auto" and (decimal := table_decimal(table)) != "auto":
+        arguments = {**arguments, "decimal": decimal}
     layout = learn_layout(
         table,
         given["target"],
         features=given.get("feature") if start is None else features_of_start(start, given),
         drop=given.get("drop", ()),
         weight=given.get("weight"),
+        decimal=decimal,
     )
     layout, classes = _with_task(layout, given.get("task", "auto"))
     if start is not None and classes:
         raise UsageError("--start must be given with a target of numbers, got one of classes.")
     adapted = _arguments_for(layout, arguments, classes=classes)
     nulls, missing_values = given.get("nulls", "drop"), arguments.get("missing_values")
-    table = with_targets(table, layout, o.check_choice("--nulls", nulls, o.NULLS), missing_values)
+    nulls = o.check_choice("--nulls", nulls, o.NULLS)
+    table = with_targets(table, layout, nulls, missing_values, decimal, given.get("weight"))
     x = inputs(table, layout, missing_values)
-    y = targets(table, layout, classes=classes)
+    y = targets(table, layout, classes=classes, decimal=decimal)
     if not classes and given.get("task", "auto") == "auto":
         _hint_at_classes(y)
-    weight = numbers(table, given["weight"]) if "weight" in given else None
+    weight = weights(table, given["weight"], decimal) if "weight" in given else None
     parts = split_rows(table, given.get("test_fraction", 0.0), given.get("random_state", 0), y if classes else None)
     pieces = {part: (x.take(rows) if len(parts) > 1 else x, y[rows]) for part, rows in parts.items()}
     with output.working("starting"):

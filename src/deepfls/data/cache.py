@@ -19,7 +19,7 @@ TIMEOUT_SECONDS = 30.0
 _BLOCK_BYTES = 16 << 20
 _GROUP_ROWS = 65_536
 # A new number where CSV files are read in another way, so that earlier copies are made again.
-_FORM = 2
+_FORM = 3
 
 
 def cache_folder() -> Path:
@@ -130,9 +130,9 @@ def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bo
         with csv.open_csv(source, reading, parsing, csv.ConvertOptions(null_values=NULL_TEXTS)) as first:
             types = {field.name: field.type for field in first.schema}
             types |= {name: pa.float64() for name, kind in types.items() if kind_of(kind) in ("number", "empty")}
-            types |= {name: pa.string() for name in text_columns if name in types}
+            types |= {name: pa.string() for name in (*text_columns, *form.texts) if name in types}
         if len(types) < len(first.schema):
-            raise TableError(f"{label} must have distinct column names.")
+            raise TableError(f"{label} must have distinct column names to be read in parts: rename those that come again.")
         if not isinstance(source, Path):
             source.seek(0)
         with (

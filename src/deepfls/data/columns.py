@@ -19,13 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import Array, did_you_mean
-from deepfls.data.written import is_missing_text, number_of
+from deepfls._checks.values import LARGEST, Array, did_you_mean
+from deepfls.data.written import (
+    DECIMALS,
+    are_codes,
+    date_format,
+    is_missing_text,
+    is_no_number,
+    number_of,
+    seconds_of,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 OTHER = "other"
+# Other texts of true and false, which arrow writes in lower case.
+_BOOLEANS = {"false": ("False", "FALSE", "0"), "true": ("True", "TRUE", "1")}
 ROLES = ("number", "category", "date", "left out")
 # Inputs of a date, and the words of their names.
 DATE_PARTS = {
@@ -49,6 +59,7 @@ class Column:
     # Rare categories that are read as the last one, "other"; of numbers, texts that were in the training table.
     pooled: tuple[str, ...] = ()
     decimal: str = "."  # of numbers that are written as text
+    unit: str = ""  # behind such numbers
     date_format: str = ""  # of dates that are written as text
     date_parts: tuple[str, ...] = ()  # keys of DATE_PARTS
     reason: str = ""  # why a column is left out
@@ -60,6 +71,12 @@ class Column:
         if self.role == "category":
             return len(self.categories) if len(self.categories) != 2 else 1
         return {"number": 1, "date": len(self.date_parts), "left out": 0}[self.role]
+
+    @property
+    def is_read_as_text(self) -> bool:
+        """Whether a CSV reader must not take the column for numbers: words, codes, 1.304 for 1304."""
+        words = [text for text in self.categories if text not in _BOOLEANS]
+        return self.decimal == "," or are_codes(words) or any(number_of(text) is None for text in words)
 
     @property
     def input_names(self) -> list[str]:
@@ -88,7 +105,7 @@ class Column:
         if self.role == "number":
             return self._numbers(values, unknown)[:, None]
         if self.role == "date":
-            return date_inputs(date_seconds(values, self.date_format), self.date_parts)
+            return date_inputs(self._seconds(values, unknown), self.date_parts)
         places = category_places(
             values, self.categories, self.pooled, self.missing_values, unknown.setdefault(self.name, [])
         )
@@ -98,13 +115,39 @@ class Column:
     def _numbers(self, values: Any, unknown: dict[str, list[str]]) -> Array:
         if isinstance(values, np.ndarray):
             return without_sentinels(values, self.missing_values)
+        import pyarrow as pa
+
+        if pa.types.is_boolean(values.type):
+            return number_array(values)
         distinct, places = distinct_texts(values, self.missing_values)
-        read = (number_of(text, self.decimal) for text in distinct)
-        numbers = np.array([*(np.nan if number is None else number for number in read), np.nan])
-        wrong = [text for text, number in zip(distinct, numbers, strict=False) if np.isnan(number)]
-        wrong = [text for text in wrong if text not in self.pooled]
-        unknown.setdefault(self.name, []).extend(wrong)
-        return numbers[places]
+        plain = [text.removesuffix(self.unit) for text in distinct]
+        # A table with the other decimal mark, such as 0,5 where training had 0.5, is read with that mark.
+        marks = (self.decimal, *(mark for mark in DECIMALS if mark != self.decimal))
+        read = [[number_of(text, mark) for text in plain] for mark in marks]
+        wrong = [
+            [t for t, n in zip(distinct, numbers, strict=True) if n is None and not is_no_number(t)] for numbers in read
+        ]
+        best = 1 if wrong[0] and not wrong[1] else 0
+        unknown.setdefault(self.name, []).extend(text for text in wrong[best] if text not in self.pooled)
+        return np.array([*read[best], None], dtype=np.float64)[places]
+
+    def _seconds(self, values: Any, unknown: dict[str, list[str]]) -> Array:
+        if isinstance(values, np.ndarray) or not is_text(values.type):
+            return date_seconds(values, self.date_format)
+        distinct, places = distinct_texts(values, self.missing_values)
+        if not distinct:
+            return np.full(len(places), np.nan)
+        import pyarrow as pa
+
+        texts = pa.array(distinct)
+        seconds = date_seconds(texts, self.date_format)
+        if np.isnan(seconds).all():  # the dates of this table are written in another way
+            other = date_format(distinct)
+            seconds = seconds if other is None or not other[1] else date_seconds(texts, other[0])
+        unknown.setdefault(self.name, []).extend(
+            t for t, known in zip(distinct, ~np.isnan(seconds), strict=True) if not known
+        )
+        return np.append(seconds, np.nan)[places]
 
 
 def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Array:
@@ -113,7 +156,8 @@ def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Ar
         word = str(text).strip().casefold()
         number = float(word) if word in ("inf", "-inf") else number_of(word)
         if number is not None:
-            values = np.where(np.isinf(values) if word == "inf" else values == number, np.nan, values)
+            # "inf" means all numbers that are too large to be used.
+            values = np.where(np.abs(values) > LARGEST if word == "inf" else values == number, np.nan, values)
     return values
 
 
@@ -122,14 +166,11 @@ def distinct_texts(
 ) -> tuple[list[str], Array]:
     """Distinct texts of an arrow array, and the place of every row among them: -1 where there is no value."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not pa.types.is_dictionary(values.type):
-        if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.round(values))).as_py() is not False:
-            values = values.cast(pa.int64(), safe=False)  # 1.0 and 1 are the same category
-        values = values.cast(pa.string()).dictionary_encode()
+        values = as_text(values).dictionary_encode()
     texts = [str(text) if text is not None else "" for text in values.dictionary.to_pylist()]
     kept = [text.strip() for text in texts] if strip else texts
     distinct = list(dict.fromkeys(text for text in kept if not is_missing_text(text, missing_values)))
@@ -137,6 +178,27 @@ def distinct_texts(
     mapped = np.array([place.get(text, -1) for text in kept] + [-1], dtype=np.int64)
     indices = values.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
     return distinct, mapped[indices]
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """An arrow array as text; 1.0 and 1 are the same text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.round(values))).as_py() is not False:
+        values = values.cast(pa.int64(), safe=False)
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowException:  # lists, records, bytes
+        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an arrow type is text, or a dictionary of texts."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
 
 
 def category_places(
@@ -154,6 +216,8 @@ def category_places(
     distinct, rows = distinct_texts(values, missing_values)
     known = {text: place for place, text in enumerate(categories)}
     known |= dict.fromkeys(pooled, len(categories) - 1)
+    if set(categories) == set(_BOOLEANS):  # other tables may write them in another way
+        known |= {other: known[name] for name, others in _BOOLEANS.items() for other in others}
     unknown += [text for text in distinct if text not in known]
     return np.array([known.get(text, -1) for text in distinct] + [-1], dtype=np.int64)[rows]
 
@@ -168,21 +232,17 @@ def number_array(values: Any) -> Array:
     return np.asarray(found, dtype=np.float64)
 
 
-def date_seconds(values: Any, date_format: str) -> Array:
+def date_seconds(values: Any, form: str) -> Array:
     """Seconds since 1970 of dates, or of midnight for times of the day; NaN where there is none."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if isinstance(values, np.ndarray):
         return values * _DAY  # days since 1970 as numbers
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
-    if types.is_string(kind) or types.is_large_string(kind):
-        values = pc.strptime(
-            pc.utf8_trim_whitespace(values), format=date_format or "%Y-%m-%d", unit="s", error_is_null=True
-        )
-        kind = values.type
+    if is_text(kind):
+        return seconds_of(values.cast(pa.string()), form or "%Y-%m-%d")
     if not types.is_temporal(kind):
         return np.full(len(values), np.nan)
     if types.is_date(kind):
@@ -268,10 +328,8 @@ class Columns:
 
     @property
     def text_columns(self) -> list[str]:
-        """Columns of a CSV to read as text even where a table happens to hold numbers alone, such as "01"."""
-        words = [column for column in self.columns if column.role == "category"]
-        known = ("true", "false")
-        return [c.name for c in words if any(number_of(t) is None and t not in known for t in c.categories)]
+        """Columns of a CSV to read as text even where a table happens to hold numbers alone."""
+        return [column.name for column in self.columns if column.is_read_as_text]
 
     @property
     def are_numbers(self) -> bool:

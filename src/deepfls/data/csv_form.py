@@ -16,19 +16,32 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from deepfls.data.written import DECIMALS, MISSING_TEXTS, number_of
+from deepfls.data.written import DECIMALS, MISSING_TEXTS, are_codes, is_missing_text, number_of
 
 # Texts in a column of numbers that mean a missing value.
 NULL_TEXTS = [form for text in MISSING_TEXTS for form in dict.fromkeys((text, text.upper(), text.title()))] + ["NaN", "#NA"]
 _DELIMITERS = (",", ";", "\t", "|")
 # Bytes at the start of a file that contain its header, rows that are compared with it, and lines that may stand above it.
 _HEAD, _COMPARED, _ABOVE = 1 << 20, 5, 10
+# Rows whose texts are looked at before they are parsed.
+_LOOKED_AT = 500
+# The first line of a file that tells Excel the delimiter.
+_EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+# Numbers that may have points for thousands, and those that surely have a decimal comma.
+_MAYBE_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})*")
+_DECIMAL_COMMA = re.compile(r"[+-]?\d[\d.]*,(\d{1,2}|\d{4,})")
 # First bytes of files that are no text tables, and what to do with them.
 _OTHER_FILES = (
     (b"PAR1", "is a Parquet file: rename it to end in .parquet"),
     (b"PK\x03\x04", "is an Excel workbook or a zip archive: rename the one to end in .xlsx, or unpack the other"),
     (b"\x1f\x8b", "is compressed by gzip: rename it to end in .csv.gz"),
-    (b"\xd0\xcf\x11\xe0", "is an old Excel workbook: save the sheet as CSV"),
+    (b"\xd0\xcf\x11\xe0", "is an Excel workbook of an old version, or with a password: save the sheet as CSV"),
+)
+# First characters of text files that are no tables, and what to do with them.
+_OTHER_TEXTS = (
+    (("<!doctype html", "<html", "<table"), "is a web page: download the table itself, or save it as CSV"),
+    (("<?xml",), "is an XML file: save the table as CSV"),
+    (("{", "[{"), "is a JSON file: save the table as CSV"),
 )
 
 
@@ -43,6 +56,7 @@ class CsvForm(NamedTuple):
     encoding: str = "utf8"
     skip: int = 0  # lines above the header, or above the first row where there are ``names``
     names: tuple[str, ...] | None = None  # of all columns, where the header does not give them
+    texts: tuple[str, ...] = ()  # columns of digits that are read as text: codes, and numbers with points for thousands
 
     def reading(self, **more: Any) -> Any:
         """The options of pyarrow for reading; ``more`` are other options."""
@@ -66,10 +80,18 @@ def open_csv_form(path: Path, label: str) -> tuple[Any, CsvForm]:
 def sheet_form(rows: Sequence[Sequence[str]], label: str) -> tuple[Any, CsvForm]:
     """The same for the cells of a spreadsheet."""
     width = max(map(len, rows), default=0)
+    n_titles = next((place for place, row in enumerate(rows[: _ABOVE + 1]) if sum(map(bool, row)) > 1), 0)
+    _tell_lines_above(n_titles, label)
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([*row, *[""] * (width - len(row))] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows([*row, *[""] * (width - len(row))] for row in rows[n_titles:])
     content = text.getvalue().encode()
     return _formed(io.BytesIO(content), content[:_HEAD], label, tabs=False)
+
+
+def _tell_lines_above(count: int, label: str) -> None:
+    if count:
+        lines_are = f"{count} lines of {label} are" if count > 1 else f"line of {label} is"
+        warnings.warn(f"The first {lines_are} left out, as a title or comment above the names of columns.", stacklevel=7)
 
 
 def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, CsvForm]:
@@ -80,35 +102,78 @@ def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, C
     filled = [place for place, line in enumerate(complete) if line.strip()]
     if not filled:
         raise TableError(f"{label} is empty.")
-    if text.lstrip()[:200].lower().startswith(("<!doctype html", "<html")):
-        raise TableError(f"{label} is a web page: download the table itself.")
+    for starts, words in _OTHER_TEXTS:
+        if text.lstrip()[:20].lower().startswith(starts):
+            raise TableError(f"{label} {words}.")
+    told = _EXCEL_DELIMITER.fullmatch(complete[filled[0]])
+    filled = filled[1:] if told is not None else filled
     shown = [complete[place] for place in filled[: _ABOVE + _COMPARED + 1]]
     if _is_spaced(shown) and not tabs:
         with pa.input_stream(source) as stream:
             whole = stream.read().decode(encoding)
         rows = csv.reader((line.strip() for line in whole.splitlines()), delimiter=" ", skipinitialspace=True)
         return sheet_form([row for row in rows if row], label)
-    above = 0 if tabs else _n_above(shown)
+    above = 0 if tabs or told is not None else _n_above(shown)
     shown = shown[above:]
     if len(head) < _HEAD and len(filled) - above == 1:
         raise TableError(f"{label} must have rows, got column names only.")
-    delimiter = "\t" if tabs else _delimiter(shown[:_COMPARED])
-    if above:
-        lines_are = f"{above} lines of {label} are" if above > 1 else f"line of {label} is"
-        warnings.warn(f"The first {lines_are} left out, as a title or comment above the names of columns.", stacklevel=6)
-    skip = filled[above] if above else 0
+    delimiter = "\t" if tabs else told[1] if told is not None else _delimiter(shown[:_COMPARED])
+    _tell_lines_above(above, label)
+    skip = filled[above] if above or told is not None else 0
     names = _names(shown[: _COMPARED + 1], delimiter, label)
+    has_header = names is None or names != _numbered(len(names))
+    looked_at = [complete[place] for place in filled[above : above + _LOOKED_AT]]
+    texts = _columns_of_text(looked_at, delimiter, names, has_header=has_header)
     if names is None:
-        return source, CsvForm(delimiter, encoding, skip)
-    has_header = names != _numbered(len(names))
-    return source, CsvForm(delimiter, encoding, filled[above] + has_header, names)
+        return source, CsvForm(delimiter, encoding, skip, texts=texts)
+    return source, CsvForm(delimiter, encoding, filled[above] + has_header, names, texts)
+
+
+def _columns_of_text(
+    lines: Sequence[str], delimiter: str, names: Sequence[str] | None, *, has_header: bool
+) -> tuple[str, ...]:
+    """Columns of digits that must be read as text: codes with leading zeros, and 1.304 for 1304 beside decimal commas."""
+    try:
+        rows = list(csv.reader(lines, delimiter=delimiter))
+    except csv.Error:
+        return ()
+    header = rows[0] if names is None else names
+    rows = [row for row in rows[has_header:] if len(row) == len(header)]
+    found: dict[str, bool] = {}
+    has_commas = False
+    for name, cells in zip(header, zip(*rows, strict=True), strict=False):
+        known = {cell.strip() for cell in cells if not is_missing_text(cell, None)}
+        is_thousands = bool(known) and all(map(_MAYBE_THOUSANDS.fullmatch, known)) and any("." in cell for cell in known)
+        has_commas |= (
+            bool(known)
+            and all(number_of(cell, ",") is not None for cell in known)
+            and any(map(_DECIMAL_COMMA.fullmatch, known))
+        )
+        if is_thousands or are_codes(known):
+            found[name] = is_thousands
+    return tuple(name for name, is_thousands in found.items() if has_commas or not is_thousands)
+
+
+def without_comments(source: Any, form: CsvForm) -> tuple[io.BytesIO, int]:
+    """A text table without the lines below its header that are blank or begin with #, and the number of these lines."""
+    if not isinstance(source, Path):
+        source.seek(0)
+    with pa.input_stream(source) as stream:  # closes a stream in memory, which is not read again
+        lines = stream.read().decode(form.encoding, errors="replace").splitlines(keepends=True)
+    kept = [k for k, line in enumerate(lines) if k <= form.skip or not (line.isspace() or line.lstrip().startswith("#"))]
+    return io.BytesIO("".join(lines[k] for k in kept).encode(form.encoding)), len(lines) - len(kept)
+
+
+def check_signature(head: bytes, label: str, besides: bytes | None = None) -> None:
+    """Refuse a file that begins like one of another format."""
+    for start, words in _OTHER_FILES:
+        if head.startswith(start) and not (besides is not None and start.startswith(besides)):
+            raise TableError(f"{label} {words}.")
 
 
 def _encoding(head: bytes, label: str) -> str:
     """utf8, or the encoding that the first bytes of a text file show, which is told where it is a guess."""
-    for start, words in _OTHER_FILES:
-        if head.startswith(start):
-            raise TableError(f"{label} {words}.")
+    check_signature(head, label)
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "utf-32"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -122,7 +187,7 @@ def _encoding(head: bytes, label: str) -> str:
     try:
         head[: head.rfind(b"\n") + 1 or None].decode()
     except UnicodeDecodeError:
-        warnings.warn(f"{label} is no UTF-8 text and is read as Windows-1252.", stacklevel=7)
+        warnings.warn(f"{label} is not UTF-8 text and is read as Windows-1252.", stacklevel=7)
         return "cp1252"
     return "utf8"
 
@@ -156,6 +221,9 @@ def _n_above(lines: Sequence[str]) -> int:
         last, below = lines[n_comments - 1], lines[n_comments : n_comments + _COMPARED]
         is_header = any(set(_counts([last], mark)) == set(_counts(below, mark)) != {0} for mark in _DELIMITERS)
         return n_comments - is_header
+    first = lines[: _COMPARED + 1]
+    if any(mark in first[0] and len(set(_counts(first, mark))) == 1 for mark in _DELIMITERS):
+        return 0  # a header: it has a mark as often as the rows, which may have another mark in their numbers
     for n_above in range(1, min(len(lines) - 2, _ABOVE) + 1):
         above, below = lines[:n_above], lines[n_above : n_above + _COMPARED]
         for mark in _DELIMITERS:
@@ -237,7 +305,7 @@ def opened_archive(content: bytes, max_unpacked: int) -> Iterator[zipfile.ZipFil
 def first_sheet(
     content: bytes, *, max_rows: int = 1_048_576, max_columns: int = 16_384, max_unpacked: int = 1 << 30
 ) -> Sheet:
-    """The first sheet: values of formulas, "" for an empty cell. ValueError where the file is no workbook."""
+    """The first sheet with a table: values of formulas, "" for an empty cell. ValueError where the file is no workbook."""
     with opened_archive(content, max_unpacked):
         pass
     from openpyxl import load_workbook  # here: keeps the import of this file light
@@ -246,13 +314,18 @@ def first_sheet(
         with contextlib.closing(load_workbook(io.BytesIO(content), read_only=True, data_only=True)) as book:
             if not book.worksheets:
                 raise ValueError("it has no sheet")
-            sheet = book.worksheets[0]
-            name, n_sheets = str(sheet.title), len(book.worksheets)
-            sheet.reset_dimensions()  # the size stated in a file may be wrong
-            cells = sheet.iter_rows(max_row=max_rows, max_col=max_columns, values_only=True)
-            filled = (row for row in cells if row.count(None) < len(row))
-            rows = [["" if cell is None else str(cell).strip() for cell in row] for row in filled]
+            found = []
+            for sheet in book.worksheets:
+                sheet.reset_dimensions()  # the size stated in a file may be wrong
+                cells = sheet.iter_rows(max_row=max_rows, max_col=max_columns, values_only=True)
+                filled = (row for row in cells if row.count(None) < len(row))
+                rows = [["" if cell is None else str(cell).strip() for cell in row] for row in filled]
+                found.append(Sheet(rows, str(sheet.title), len(book.worksheets)))
+                if sum(sum(map(bool, row)) > 1 for row in rows) > 1:
+                    break  # a cover page has no two rows of several cells
+            else:
+                found = found[:1]
     except Exception as error:  # openpyxl does not catch the errors of its parsers
         raise ValueError(f"the spreadsheet is damaged: {' '.join(str(error).split())[:200]}") from error
-    ends = [max((place for place, cell in enumerate(row, start=1) if cell), default=0) for row in rows]
-    return Sheet([row[:end] for row, end in zip(rows, ends, strict=True) if end], name, n_sheets)
+    ends = [max((place for place, cell in enumerate(row, start=1) if cell), default=0) for row in found[-1].rows]
+    return found[-1]._replace(rows=[row[:end] for row, end in zip(found[-1].rows, ends, strict=True) if end])

@@ -14,13 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls._checks.values import Array
+from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, number_array, without_sentinels
-from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, listed, quoted
-from deepfls.data.written import NumberStyle, number_of, number_style
+from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, quoted
+from deepfls.data.written import NumberStyle, number_style
 
 # Different texts from which a target of numbers with a word among them is no list of classes.
 _MANY_TEXTS = 20
+_AS_CLASSES = "; --task classification takes it as classes, and an empty value as missing"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def learn_layout(
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
     weight: str | None = None,
+    decimal: str = "auto",
 ) -> Layout:
     """The columns of a model: features are by default all but targets, sample weights and columns to drop.
 
@@ -83,55 +85,77 @@ def learn_layout(
         kind = kind_of(data.column(name).type)
         if kind in ("date", "empty", "bytes", "nested"):
             raise TableError(
-                f"Column {quoted(name)} of {data.label} must hold numbers or classes, got {KINDS[kind]}; --target names "
-                "another column."
+                f"Column {quoted(name)} of {data.label} must hold numbers or classes, got {KINDS[kind]}; choose another "
+                "column with --target."
             )
         if kind == "text":
-            distinct = distinct_texts(data.column(name), None)[0]
-            style = number_style(distinct)
-            if style is not None and _are_numbers(distinct, style):
+            style = number_style_of(data, name, decimal)
+            if style is not None:
                 kind = "number"
-                if style.wrong:
-                    words = f"{listed(style.wrong)} among its numbers, which counts as missing"
-                    warnings.warn(f"Column {quoted(name)} has {words}.", stacklevel=3)
-                if style.marks:
-                    marks = " and ".join(style.marks)
-                    warnings.warn(f"Column {quoted(name)} is read as numbers with {marks}.", stacklevel=3)
+                for fact in style.facts:
+                    warnings.warn(f"Column {quoted(name)} {fact}.", stacklevel=3)
         kinds.append("text" if kind == "category" else kind)
     if len(kinds) > 1 and set(kinds) != {"number"}:
         raise TableError(f"Several targets must all hold numbers, got {KINDS[min(set(kinds) - {'number'})]} in one.")
     return Layout(tuple(chosen), tuple(dict.fromkeys(targets)), kinds[0])
 
 
-def _are_numbers(distinct: Sequence[str], style: NumberStyle) -> bool:
-    """Whether nearly all texts of a target are numbers; few different ones with a word among them are classes."""
-    return not style.wrong or len(distinct) > _MANY_TEXTS
+def table_decimal(data: DataTable) -> str:
+    """The decimal mark of a table where its columns agree on the comma, else "auto", which decides column by column."""
+    texts = (name for name in data.names if kind_of(data.column(name).type) == "text")
+    styles = (number_style(distinct_texts(data.column(name), None)[0]) for name in texts)
+    marks = {style.decimal for style in styles if style is not None and style.sure and style.marks}
+    return "," if marks == {","} else "auto"
 
 
-def numbers(data: DataTable, name: str) -> Array:
-    """A column as float64, NaN where a value is missing; numbers may be written as text."""
+def number_style_of(data: DataTable, name: str, decimal: str = "auto") -> NumberStyle | None:
+    """How a text column of targets or weights writes numbers; None for classes.
+
+    Nearly all texts must be numbers; few different ones with a word among them, or with a unit, are classes.
+    """
+    distinct = distinct_texts(data.column(name), None)[0]
+    style = number_style(distinct, decimal)
+    if style is None or ((style.wrong or style.unit) and len(distinct) <= _MANY_TEXTS):
+        return None
+    return style
+
+
+def numbers(data: DataTable, name: str, decimal: str = "auto", hint: str = "") -> Array:
+    """A column as float64, NaN where a value is missing; numbers may be written as text.
+
+    ``hint`` is what an error advises for a column of text.
+    """
     column = data.column(name)
     kind = kind_of(column.type)
     if kind == "text":
         distinct, places = distinct_texts(column, None)
-        style = number_style(distinct)
-        if style is not None and _are_numbers(distinct, style):
-            return np.array([number_of(text, style.decimal) for text in distinct] + [None], dtype=np.float64)[places]
-        known = [text for text in distinct if number_of(text) is None]
+        style = number_style_of(data, name, decimal)
+        if style is not None:
+            return np.array([*map(style.number, distinct), None], dtype=np.float64)[places]
+        plain = NumberStyle(".", True, (), ())
+        known = [text for text in distinct if plain.number(text) is None]
         row = int(np.argmax(places == distinct.index(known[0]))) if known else 0
         shown = f" ({quoted(known[0])} in {data.place(row)})" if known else ""
-        raise TableError(
-            f"Column {quoted(name)} of {data.label} must hold numbers, got text{shown}; --task classification takes it as "
-            "classes, and an empty value as missing."
-        )
+        raise TableError(f"Column {quoted(name)} of {data.label} must hold numbers, got text{shown}{hint}.")
     if kind not in ("number", "boolean"):
         raise TableError(f"Column {quoted(name)} of {data.label} must hold numbers, got {KINDS[kind]}.")
     values = number_array(column.cast(pa.float64(), safe=False))
-    require_rows(data, name, "a finite number", np.isinf(values), values)
+    _require_finite(data, name, values)
     return values
 
 
-def has_targets(data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None) -> Array:
+def weights(data: DataTable, name: str, decimal: str = "auto") -> Array:
+    """A column of sample weights, none of them negative, one of them positive; NaN where a value is missing."""
+    values = numbers(data, name, decimal)
+    require_rows(data, name, "a weight of at least 0", values < 0, values)
+    if not (values > 0).any():
+        raise TableError(f"Column {quoted(name)} of {data.label} must have a weight greater than 0, got none.")
+    return values
+
+
+def has_targets(
+    data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None, decimal: str = "auto"
+) -> Array:
     """Which rows have a value in every target column, (rows,); ``missing_values`` name texts and numbers that are none."""
     found = np.ones(data.n_rows, dtype=bool)
     for name in layout.targets:
@@ -140,7 +164,7 @@ def has_targets(data: DataTable, layout: Layout, missing_values: Sequence[str] |
         if kind in ("text", "category"):
             found &= distinct_texts(column, missing_values)[1] >= 0
             if kind == "text" and layout.target_kind == "number":
-                found &= ~np.isnan(numbers(data, name))
+                found &= ~np.isnan(numbers(data, name, decimal, _AS_CLASSES))
         elif kind == "number":
             found &= ~np.isnan(without_sentinels(number_array(column), missing_values))
         else:
@@ -149,24 +173,33 @@ def has_targets(data: DataTable, layout: Layout, missing_values: Sequence[str] |
 
 
 def with_targets(
-    data: DataTable, layout: Layout, nulls: str = "drop", missing_values: Sequence[str] | None = None
+    data: DataTable,
+    layout: Layout,
+    nulls: str = "drop",
+    missing_values: Sequence[str] | None = None,
+    decimal: str = "auto",
+    weight: str | None = None,
 ) -> DataTable:
-    """The rows that have a target; a warning counts the others, or an error where ``nulls`` is "error"."""
-    known = has_targets(data, layout, missing_values)
+    """The rows that have a target and a weight; a warning counts the others, or an error where ``nulls`` is "error"."""
+    known = has_targets(data, layout, missing_values, decimal)
     for name in layout.targets:
         if pa.types.is_floating(data.column(name).type):
-            values = number_array(data.column(name))
-            hint = "; --missing-values inf leaves such rows out"
-            require_rows(data, name, "a finite number", known & np.isinf(values), values, hint)
+            values = np.where(known, number_array(data.column(name)), np.nan)
+            _require_finite(data, name, values, "; --missing-values inf leaves such rows out")
+    what = "a target"
+    if weight is not None:
+        unknown = np.isnan(weights(data, weight, decimal))
+        what = "a target or a weight" if unknown.any() else what
+        known &= ~unknown
     n_missing = int((~known).sum())
     if n_missing == 0:
         return data
-    count = f"{n_missing:,} row{'s' if n_missing > 1 else ''} without a target"
+    count = f"{n_missing:,} row{'s' if n_missing > 1 else ''} without {what}"
     if nulls == "error":
         row = int(np.argmin(known))
         raise TableError(
-            f"{data.label} must have a target in every row, got {count}, the first in {data.place(row)}; --nulls drop "
-            "leaves such rows out."
+            f"{data.label} must have {what.replace(' or ', ' and ')} in every row, got {count}, the first in "
+            f"{data.place(row)}; --nulls drop leaves such rows out."
         )
     if n_missing == data.n_rows:
         raise TableError(f"{data.label} must have rows with a target, got no value in column {quoted(layout.targets[0])}.")
@@ -188,30 +221,31 @@ def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Arra
     )
 
 
+def _require_finite(data: DataTable, name: str, values: Array, hint: str = "") -> None:
+    wrong = np.abs(values) > LARGEST
+    if wrong.any():
+        rule = f"a number within ±{LARGEST:g}" if np.isfinite(values[np.argmax(wrong)]) else "a finite number"
+        require_rows(data, name, rule, wrong, values, hint)
+
+
 def inputs(data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None) -> pa.Table:
     """The inputs of a model, as they are in the table; an infinite number that does not mean a missing one is an error."""
     data.require(layout.features, why=" that the model reads")
     for name in layout.features:
         if pa.types.is_floating(data.column(name).type):
             values = without_sentinels(number_array(data.column(name)), missing_values)
-            wrong = np.isinf(values)
-            if wrong.any():
-                row = int(np.argmax(wrong))
-                raise TableError(
-                    f"Column {quoted(name)} of {data.label} must have a finite number in every row, got {values[row]:g} in "
-                    f"{data.place(row)}; --missing-values inf counts it as missing."
-                )
+            _require_finite(data, name, values, "; --missing-values inf counts it as missing")
     return data.table.select(list(layout.features))
 
 
-def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
+def targets(data: DataTable, layout: Layout, *, classes: bool, decimal: str = "auto") -> Array:
     """The targets of rows that have them: (rows,) for one, (rows, targets) for several; text for classes of text.
 
     With ``classes`` integers are names of classes and keep their type.
     """
     data.require(layout.targets, why=" to be the target")
     if layout.target_kind == "number":
-        columns = [numbers(data, name) for name in layout.targets]
+        columns = [numbers(data, name, decimal, _AS_CLASSES) for name in layout.targets]
         for name, column in zip(layout.targets, columns, strict=True):
             require_rows(data, name, "a number", np.isnan(column))
         if classes and all(np.all(column == np.rint(column)) for column in columns):

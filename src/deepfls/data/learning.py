@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,18 +20,31 @@ from deepfls.data.columns import (
     Column,
     Columns,
     RawTable,
+    as_text,
     check_place,
     date_seconds,
     distinct_texts,
     number_array,
     without_sentinels,
 )
-from deepfls.data.written import DECIMALS, NumberStyle, date_format, number_style
+from deepfls.data.written import (
+    DECIMALS,
+    NumberStyle,
+    are_codes,
+    date_format,
+    is_time_format,
+    number_style,
+    units_of,
+)
 
 # Categories that a column keeps at most; the others are pooled.
 MAX_CATEGORIES = 200
 # Texts are identifiers if so many are distinct, among at least so many.
 _DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
+# Share of numbers from which texts that would be identifiers are numbers, with other texts among them.
+_NUMBER_SHARE = 0.5
+# Largest number of different units that a message names.
+_FEW_UNITS = 5
 _DAY, _YEAR = 86_400.0, 365.0 * 86_400.0
 
 
@@ -47,8 +60,10 @@ class ColumnSettings:
     def __post_init__(self) -> None:
         check_count("min_category_rows", self.min_category_rows)
         check_option("decimal", self.decimal, ("auto", *DECIMALS))
-        if isinstance(self.missing_values, str):
-            raise TypeError(f"missing_values must be a list of texts, got {self.missing_values!r}.")
+        if self.missing_values is not None and (
+            isinstance(self.missing_values, str) or not isinstance(self.missing_values, Iterable)
+        ):
+            raise TypeError(f"missing_values must be a list of texts or numbers, got {self.missing_values!r}.")
 
 
 class _Notes:
@@ -132,28 +147,34 @@ def _number_styles(
 ) -> dict[int, NumberStyle]:
     """How the text columns that hold numbers write them. Where a column leaves it open, the others of the table decide."""
     styles: dict[int, NumberStyle] = {}
-    for place, (distinct, _) in texts.items():
+    for place, (distinct, places) in texts.items():
         if _kind(table.values[place]) == "text" and place not in categorical:
             style = number_style(distinct, settings.decimal, settings.missing_values)
+            if style is None and _are_identifiers(distinct, places):
+                style = number_style(distinct, settings.decimal, settings.missing_values, _NUMBER_SHARE)
             if style is not None:
                 styles[place] = style
-    sure = [style.decimal for style in styles.values() if style.sure and style.marks]
-    commas = sure.count(",") > sure.count(".")
-    changed: dict[str, Any] = {"decimal": ",", "sure": True, "marks": ("decimal commas",)}
-    return {place: style if style.sure or not commas else style._replace(**changed) for place, style in styles.items()}
+    commas = has_decimal_commas(styles.values())
+    return {
+        place: style.with_commas(texts[place][0]) if commas and not style.sure else style for place, style in styles.items()
+    }
+
+
+def has_decimal_commas(styles: Iterable[NumberStyle]) -> bool:
+    """Whether most columns that leave no doubt about it write decimal commas."""
+    sure = [style.decimal for style in styles if style.sure and style.marks]
+    return sure.count(",") > sure.count(".")
+
+
+def _are_identifiers(distinct: Sequence[str], places: Array) -> bool:
+    n_known = int((places >= 0).sum())
+    return n_known >= _DISTINCT_ROWS and len(distinct) >= _DISTINCT_SHARE * n_known
 
 
 def _written_numbers(column: Column, style: NumberStyle, notes: _Notes) -> Column:
-    if style.marks:
-        marks = " and ".join(style.marks)
-        open_question = "" if style.sure else "; --decimal , reads decimal commas"
-        notes.add(column.name, f"is read as numbers with {marks}{open_question}")
-    if style.wrong:
-        from deepfls.data.tables import listed
-
-        words = f"{listed(style.wrong)} among its numbers, which counts as missing"
-        notes.add(column.name, f"has {words}")
-    return dataclasses.replace(column, decimal=style.decimal, pooled=style.wrong)
+    for fact in style.facts:
+        notes.add(column.name, fact)
+    return dataclasses.replace(column, decimal=style.decimal, unit=style.unit, pooled=style.wrong)
 
 
 def _text_column(
@@ -182,8 +203,13 @@ def _text_column(
             if not date[1]:
                 notes.add(column.name, f"is read as dates of the form {date[0]}")
             return _date_column(dataclasses.replace(column, date_format=date[0]), values, notes)
-        if len(known) >= _DISTINCT_ROWS and len(distinct) >= _DISTINCT_SHARE * len(known):
-            return notes.left_out(column, _IDENTIFIER)
+        if _are_identifiers(distinct, places):
+            units = [repr(unit) for unit in units_of(distinct)][:_FEW_UNITS]
+            is_measured = len(units) > 1 and sum(units_of(distinct).values()) >= _DISTINCT_SHARE * len(distinct)
+            mixed = f"has numbers with different units ({', '.join(units)})"
+            return notes.left_out(column, mixed if is_measured else _IDENTIFIER)
+        if are_codes(distinct):
+            notes.add(column.name, "has numbers with leading zeros and is read as text")
     counts = np.bincount(known, minlength=len(distinct))
     categories, pooled = _pooled(distinct, counts, settings.min_category_rows)
     if len(distinct) > MAX_CATEGORIES:
@@ -215,7 +241,7 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     if len(known) == 0:
         return notes.left_out(column, _EMPTY)
     span, within = np.ptp(known), known % _DAY
-    is_time = str(values.type).startswith(("time32", "time64"))
+    is_time = str(values.type).startswith(("time32", "time64")) or is_time_format(column.date_format)
     parts = ["hours" if is_time else "days"]
     if np.ptp(within) > 0 and (is_time or span >= _DAY):
         parts += ["day_sin", "day_cos"]
@@ -368,16 +394,9 @@ def _numbers(values: Any) -> Any:
     if types.is_dictionary(kind) and not types.is_string(kind.value_type) and not types.is_large_string(kind.value_type):
         # Categories that are numbers stay categories, under their texts.
         decoded = values.cast(kind.value_type)
-        return _as_text(decoded).dictionary_encode()
+        return as_text(decoded).dictionary_encode()
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         return number_array(values)
+    if types.is_duration(kind):
+        return number_array(values.cast(pa.duration("us"), safe=False).cast(pa.int64())) / 86_400e6  # days
     return values
-
-
-def _as_text(values: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.round(values))).as_py() is not False:
-        values = values.cast(pa.int64(), safe=False)
-    return values.cast(pa.string())

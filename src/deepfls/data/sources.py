@@ -27,7 +27,7 @@ from deepfls.data.learning import ColumnSettings, learn_columns, raw_table
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
-from deepfls.data.tables import DataTable, TableError, kind_of, quoted
+from deepfls.data.tables import DataTable, TableError, kind_of
 
 _Read = TypeVar("_Read")
 
@@ -107,6 +107,9 @@ class ParquetSource:
             buffer_rows = min(_BUFFER_ROWS, _BUFFER_NUMBERS // len(self._columns) + 1)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
         self._table: Columns | None = None
+        # How targets are written: the settings missing_values and decimal of the estimator.
+        self._missing_values: Sequence[str] | None = None
+        self._decimal = "auto"
         # Seed, low and high of each part: it holds the rows whose draw lies in [low, high).
         self._shares: tuple[tuple[int, float, float], ...] = ()
 
@@ -121,6 +124,7 @@ class ParquetSource:
         if isinstance(settings, Columns):
             other._table = settings
             return other
+        other._missing_values, other._decimal = settings.missing_values, settings.decimal
         names = list(self.layout.features)
         types = [self.files.schema.field(name).type for name in names]
         numbers = [kind_of(kind) == "number" for kind in types]
@@ -175,13 +179,13 @@ class ParquetSource:
         rows = group.first_row + np.arange(group.n_rows)
         n_dropped = 0
         if self.nulls == "drop":
-            missing = ~has_targets(data, self.layout)
+            missing = ~has_targets(data, self.layout, self._missing_values, self._decimal)
             if self.weight is not None:
                 missing |= missing_rows(data, [self.weight])
             n_dropped = int((missing & self._chosen(rows)).sum())
             rows, data = rows[~missing], without_missing(data, missing)
         try:
-            labels = targets(data, self.layout, classes=True) if classes else None
+            labels = targets(data, self.layout, classes=True, decimal=self._decimal) if classes else None
             last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
             columns = self._encoded(data, last)
         except TableError as error:
@@ -201,9 +205,9 @@ class ParquetSource:
         """Inputs, then the columns of numbers ``last``, (columns, rows)."""
         names = list(self.layout.features)
         if self._table is None:
-            return _number_columns(data, [*names, *last], n_inputs=len(names))
+            return _number_columns(data, [*names, *last], self._decimal, n_inputs=len(names))
         x = self._table.encoded(raw_table(data.table.select(names), names), tell=False)
-        return np.concatenate([x.T, _number_columns(data, last)])
+        return np.concatenate([x.T, _number_columns(data, last, self._decimal)])
 
     def _chosen(self, rows: Array) -> Array:
         """Which rows belong to this part, (rows,)."""
@@ -367,7 +371,7 @@ def without_missing(data: DataTable, missing: Array) -> DataTable:
     return replace(data, table=table, sizes=(table.num_rows,))
 
 
-def _number_columns(data: DataTable, names: Sequence[str], n_inputs: int = 0) -> Array:
+def _number_columns(data: DataTable, names: Sequence[str], decimal: str, n_inputs: int = 0) -> Array:
     """Columns of numbers one after the other, (columns, rows): finite squares, and NaN in the first ``n_inputs`` only."""
     types = [str(data.column(name).type) for name in names]
     single = all(kind == "float" for kind in types)
@@ -376,17 +380,12 @@ def _number_columns(data: DataTable, names: Sequence[str], n_inputs: int = 0) ->
         column = data.column(name)
         # Without nulls such a column is a view of what was read; the others are converted and checked one by one.
         plain = column.null_count == 0 and kind in ("float", "double")
-        values[place] = column.to_numpy() if plain else numbers(data, name)
+        values[place] = column.to_numpy() if plain else numbers(data, name, decimal)
     # One test of all columns, which NaN fails as well. As Python's numbers: the bound is no float32.
     if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
     for place, name in enumerate(names):
-        checked = numbers(data, name)
-        wrong = np.abs(checked) > LARGEST
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            rule, got = f"must be within ±{LARGEST:g}", f"{checked[row]:g} in {data.place(row)}"
-            raise TableError(f"Column {quoted(name)} of {data.label} {rule}, got {got}.")
+        checked = numbers(data, name, decimal)  # refuses numbers that are too large
         if place >= n_inputs:
             require_rows(data, name, "a number", np.isnan(checked))
     return values

@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from deepfls._checks.values import did_you_mean
-from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form
+from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".dat", ".data")
 PARQUET_ENDINGS = (".parquet", ".pq")
 ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".xlsx")
 _HINTS = {".xls": "save the sheet as CSV", ".ods": "save the sheet as CSV", ".zip": "unpack it", ".json": "write it as CSV"}
+DELIMITED = "columns are separated by commas, semicolons, tabs, bars or blanks"
 # Characters of a name, and names of a list, that a message shows.
 _SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
 # Similarity from which a mistyped column or file is taken for another one.
@@ -31,6 +32,8 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 # pyarrow's message for a row of another length than the header. The number of the row counts the header; only a read in one
 # thread gives it.
 _RAGGED_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
+# Its message for a text in a column that has begun with numbers or dates.
+_OTHER_VALUE = re.compile(r"In CSV column #(\d+): .*conversion error to ([a-z]+).*: invalid value '(.*)'", re.DOTALL)
 
 
 def quoted(name: object) -> str:
@@ -90,6 +93,8 @@ class DataTable:
         hint = did_you_mean(missing[0], self.names, _NEAR)
         if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
+        elif not hint and len(self.names) == 1:
+            hint = f" Its only column is {listed(self.names)}; {DELIMITED}."
         elif not hint:
             hint = f" Its columns are {listed(self.names)}."
         raise TableError(f"{self.label} has no column {listed(missing)}{why}.{hint}")
@@ -148,17 +153,22 @@ def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
         else:
             table = (_read_sheet if name.endswith(".xlsx") else _read_csv)(path, label, text_columns)
         names = list(table.schema.names)  # decodes the header
+    # Delimiters at the end of every line, and empty columns of a sheet, make columns without a name and values.
+    kept = [k for k, name in enumerate(names) if name or table.schema.field(k).type != pa.null()]
+    if len(kept) < len(names):
+        table = table.select(kept)
+        names = [names[k] for k in kept]
     return table if len(set(names)) == len(names) else table.rename_columns(_distinct(names, label))
 
 
 def _distinct(names: Sequence[str], label: str) -> list[str]:
     """Names of columns with a number behind those that come again."""
     found: list[str] = []
-    for name in names:
+    for place, name in enumerate(names, start=1):
         made, count = name, 1
         while made in found or (count > 1 and made in names):
             count += 1
-            made = f"{name}_{count}"
+            made = f"{name}_{count}" if name else f"column_{place}"
         found.append(made)
     new = [made for made, name in zip(found, names, strict=True) if made != name]
     warnings.warn(f"{label} has several columns of the same name: the later ones are called {listed(new)}.", stacklevel=5)
@@ -181,6 +191,12 @@ def file_errors(label: str, action: str = "read") -> Iterator[None]:
                 f"{label} must have {columns} in every row as in its header, got {got} in data row {row - 1}: correct that "
                 "row, or remove it."
             ) from None
+        other = _OTHER_VALUE.match(str(error))
+        if other is not None:
+            place, kind, value = int(other[1]) + 1, other[2], other[3].split("\n")[0]
+            kind = {"double": "numbers", "bool": "true and false"}.get(kind, "dates")
+            rule = f"must hold {kind} in column {place}, as its first rows do"
+            raise TableError(f"{label} {rule}, got {quoted(value)}: correct that value.") from None
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
         raise TableError(f"{label} cannot be {action}: {reason.rstrip('.')}.") from error
 
@@ -198,30 +214,32 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
 
 
 def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
-    return _parsed(*open_csv_form(path, label), text_columns)
+    return _parsed(*open_csv_form(path, label), label, text_columns)
 
 
 def _read_sheet(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
-    from deepfls.data.csv_form import first_sheet
+    from deepfls.data.csv_form import check_signature, first_sheet
 
     content = path.read_bytes()
     if not content:
         raise TableError(f"{label} is empty.")
+    check_signature(content, label, besides=b"PK")
+    if not content.startswith(b"PK"):
+        raise TableError(f"{label} is not an Excel workbook: give its content the ending that it has.")
     try:
         sheet = first_sheet(content)
     except ValueError as error:
         raise TableError(f"{label} cannot be read: {error}.") from error
     if sheet.n_sheets > 1:
-        warnings.warn(
-            f"{label} has {sheet.n_sheets} sheets, of which the first, {quoted(sheet.name)}, is read.", stacklevel=4
-        )
-    return _parsed(*sheet_form(sheet.rows, label), text_columns)
+        sheets = f"{sheet.n_sheets} sheets, of which {quoted(sheet.name)} is read"
+        warnings.warn(f"{label} has {sheets}; save another one as CSV to use it.", stacklevel=4)
+    return _parsed(*sheet_form(sheet.rows, label), label, text_columns)
 
 
-def _parsed(source: Any, form: CsvForm, text_columns: Collection[str]) -> pa.Table:
+def _parsed(source: Any, form: CsvForm, label: str, text_columns: Collection[str]) -> pa.Table:
     from pyarrow import csv
 
-    def read(one_thread: bool) -> pa.Table:
+    def read(source: Any, *, one_thread: bool) -> pa.Table:
         if not isinstance(source, Path):
             source.seek(0)
         # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
@@ -231,15 +249,23 @@ def _parsed(source: Any, form: CsvForm, text_columns: Collection[str]) -> pa.Tab
             read_options=form.reading(use_threads=not one_thread),
             parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=one_thread),
             convert_options=csv.ConvertOptions(
-                column_types={name: pa.string() for name in text_columns}, null_values=NULL_TEXTS
+                column_types={name: pa.string() for name in (*text_columns, *form.texts)}, null_values=NULL_TEXTS
             ),
         )
 
+    with contextlib.suppress(pa.ArrowInvalid):
+        return read(source, one_thread=False)
+    # One thread counts the rows for the message, and accepts line breaks in quotes at the end of a block.
     try:
-        return read(one_thread=False)
+        return read(source, one_thread=True)
     except pa.ArrowInvalid:
-        # One thread counts the rows for the message, and accepts line breaks in quotes at the end of a block.
-        return read(one_thread=True)
+        rest, n_left_out = without_comments(source, form)
+        if n_left_out == 0:
+            raise
+        table = read(rest, one_thread=True)
+        lines, are = ("line", "is") if n_left_out == 1 else ("lines", "are")
+        warnings.warn(f"{n_left_out:,} blank or comment {lines} of {label} {are} left out.", stacklevel=5)
+        return table
 
 
 def _joined(tables: Sequence[pa.Table], files: Sequence[Path]) -> pa.Table:

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from deepfls._checks.values import Array
 
 # Texts that mean a missing value in any column, in lower case, and those that do so in a column of numbers only.
 MISSING_TEXTS = ("", "n/a", "na", "n.a.", "nan", "null", "<na>", "#n/a", "?", "-", "--", "—", ".")
@@ -12,9 +18,12 @@ _NOT_A_NUMBER = ("none", "nil", "missing", "unknown", "inf", "-inf", "#value!", 
 DECIMALS = (".", ",")
 # Share of the distinct texts of a column that must be numbers, or dates, for the column to hold numbers, or dates.
 _NEARLY_ALL = 0.9
+# Digits from which numbers of equal length with leading zeros are codes: 01 to 12 may be months.
+_CODE_DIGITS = 3
+_YEAR_1000 = -30_610_224_000.0  # in seconds since 1970
 
-_CURRENCY = r"(?:[$€£¥₹₺₽₩]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|TRY|TL|CAD|AUD|SEK|NOK|DKK|PLN|kr|zł))"
-_SPACES = re.compile(r"[\s\u00a0\u202f\u2009']")
+_CURRENCY = r"(?:(?:R|US|A|C|NZ|HK)?\$|[€£¥₹₺₽₩]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|TRY|TL|CAD|AUD|SEK|NOK|DKK|PLN|kr|zł))"
+_SPACES = re.compile(r"[\s\u00a0\u202f\u2009'\u2019]")
 _SPACED = re.compile(rf"\d{_SPACES.pattern}+\d")
 _GROUPED = re.compile(rf"\D*\d{{1,3}}(?:{_SPACES.pattern}\d{{3}})+(?:[.,]\d*)?\D*")
 _PARTS = re.compile(
@@ -26,22 +35,23 @@ _BODY = {
     mark: re.compile(rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d*)(?:{point}\d*)?(?:[eE][+-]?\d+)?")
     for mark, point, group in ((".", r"\.", ","), (",", ",", r"\."))
 }
-_DATE_FORMATS = tuple(
-    f"{day}{time}"
-    for day in (
-        "%Y-%m-%d",
-        "%Y/%m/%d",
-        "%d.%m.%Y",
-        "%m/%d/%Y",
-        "%d/%m/%Y",
-        "%d-%m-%Y",
-        "%d %b %Y",
-        "%b %d, %Y",
-        "%d-%b-%Y",
-        "%m/%d/%y",
-        "%d/%m/%y",
-    )
-    for time in ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d*)?")  # 12,34,567.5 of India
+_WITH_UNIT = re.compile(rf"[+\-\u2212]?(?:[\d.,]|{_SPACES.pattern})*\d\s*((?:[^\W\d_]|[°\"])\D{{0,10}}[23]?)")
+ISO = "ISO 8601"  # a date with a time, which may have fractions of a second and a time zone
+_ISO = (
+    r"^(?P<day>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d)(?::(?P<second>\d\d(?:\.\d+)?))?"
+    r"\s?(?:Z|(?P<zone>[+-]\d\d):?(?P<minute>\d\d)?)?$"
+)
+_DAY_FORMATS = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y"),
+    *("%d-%b-%Y", "%d-%b-%y", "%m/%d/%y", "%d/%m/%y"),
+)
+_TIME_FORMATS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
+_DATE_FORMATS = (
+    ISO,
+    *(f"{day}{time}" for day in _DAY_FORMATS for time in ("", *(f" {time}" for time in _TIME_FORMATS), "T%H:%M:%S")),
+    *("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y"),
+    *_TIME_FORMATS,
 )
 
 
@@ -74,7 +84,9 @@ def number_of(text: str, decimal: str = ".") -> float | None:
     if _SPACED.search(text) and not _GROUPED.fullmatch(text):
         return None  # a telephone number, for example
     found = _PARTS.fullmatch(_SPACES.sub("", text).replace("\u2212", "-"))
-    if found is None or bool(found["open"]) != bool(found["close"]) or not _BODY[decimal].fullmatch(found["body"]):
+    if found is None or bool(found["open"]) != bool(found["close"]):
+        return None
+    if not (_BODY[decimal].fullmatch(found["body"]) or (decimal == "." and _LAKHS.fullmatch(found["body"]))):
         return None
     body = found["body"].replace("," if decimal == "." else ".", "").replace(decimal, ".")
     minus = [found["sign"], found["sign2"], found["after"], "-" if found["open"] else ""].count("-")
@@ -91,27 +103,100 @@ class NumberStyle(NamedTuple):
     sure: bool  # False where the texts read as numbers with either decimal mark, such as "1,304"
     marks: tuple[str, ...]  # what is read over, in words
     wrong: tuple[str, ...]  # texts that are no numbers and count as missing
+    unit: str = ""  # behind every number
+
+    def number(self, text: str) -> float | None:
+        """The number that a text writes in this style, or None."""
+        return number_of(text.strip().removesuffix(self.unit), self.decimal)
+
+    def with_commas(self, texts: Collection[str]) -> NumberStyle:
+        """The same with decimal commas, where the rest of the table decides."""
+        return self._replace(decimal=",", sure=True, marks=_marks(texts, ","))
+
+    @property
+    def facts(self) -> list[str]:
+        """What a user should know: the words behind the name of the column."""
+        from deepfls.data.tables import listed  # here: pyarrow is slow to import
+
+        found = []
+        words = [*self.marks, *([f"the unit {self.unit!r}"] if self.unit else [])]
+        hint = ""
+        if not self.sure:
+            hint = f"; --decimal , reads {'decimal commas' if words else 'points as separators of thousands'}"
+            words = words or ["decimal points"]
+        if words:
+            shown = ", ".join(words[:-1]) + " and " * (len(words) > 1) + words[-1]
+            found.append(f"is read as numbers with {shown}{hint}")
+        if self.wrong:
+            count = "counts" if len(self.wrong) == 1 else "count"
+            found.append(f"has {listed(self.wrong)} among its numbers, which {count} as missing")
+        return found
 
 
 def number_style(
-    texts: Collection[str], decimal: str = "auto", missing_values: Sequence[str] | None = None
+    texts: Collection[str],
+    decimal: str = "auto",
+    missing_values: Sequence[str] | None = None,
+    share: float = _NEARLY_ALL,
 ) -> NumberStyle | None:
-    """How distinct texts write numbers; None where they are not nearly all numbers."""
-    unknown = (lambda text: is_missing_text(text, missing_values)) if missing_values else _is_no_number
+    """How distinct texts write numbers; None where fewer than a share of them are numbers, and for codes."""
+    unknown = (lambda text: is_missing_text(text, missing_values)) if missing_values else is_no_number
     known = [text for text in texts if not unknown(text)]
-    if not known:
+    if not known or are_codes(known):
         return None
     marks = DECIMALS if decimal == "auto" else (decimal,)
     wrong = {mark: [text for text in known if number_of(text, mark) is None] for mark in marks}
     best = min(marks, key=lambda mark: len(wrong[mark]))
-    if len(wrong[best]) > (1.0 - _NEARLY_ALL) * len(known):
-        return None
+    if len(wrong[best]) > (1.0 - share) * len(known):
+        return _style_with_unit(known, decimal)
     both = len(marks) > 1 and len(wrong["."]) == len(wrong[","])
     differs = both and any(number_of(text, ".") != number_of(text, ",") for text in known if text not in wrong["."])
     return NumberStyle(best, not differs, _marks(known, best), tuple(wrong[best]))
 
 
-def _is_no_number(text: str) -> bool:
+def _style_with_unit(texts: Sequence[str], decimal: str) -> NumberStyle | None:
+    unit, count = next(iter(units_of(texts).items()), ("", 0))
+    if count < _NEARLY_ALL * len(texts):
+        return None
+    plain = {text: text.strip().removesuffix(unit).strip() for text in texts if text.strip().endswith(unit)}
+    style = number_style(plain.values(), decimal)
+    if style is None or style.unit:
+        return None
+    wrong = [text for text in texts if text not in plain or plain[text] in style.wrong]
+    return style._replace(unit=unit, wrong=tuple(wrong))
+
+
+def units_of(texts: Collection[str]) -> dict[str, int]:
+    """How many texts have which unit behind a number, the most frequent first.
+
+    Examples
+    --------
+    >>> units_of(["3 kg", "2.5 kg", "700 g", "red"])
+    {'kg': 2, 'g': 1}
+    """
+    found = (_WITH_UNIT.fullmatch(text.strip()) for text in texts)
+    return dict(Counter(match[1] for match in found if match is not None).most_common())
+
+
+def are_codes(texts: Collection[str]) -> bool:
+    """Whether texts are codes such as 01067 rather than numbers: digits of one length, some with leading zeros.
+
+    Examples
+    --------
+    >>> are_codes(["01067", "80331"]), are_codes(["0", "10"]), are_codes(["01", "12"])
+    (True, False, False)
+    """
+    length = len(next(iter(texts), ""))
+    return (
+        length >= _CODE_DIGITS
+        and any(text.startswith("0") for text in texts)
+        and all(len(text) == length and text.isdigit() for text in texts)
+        and any(text.strip("0") for text in texts)
+    )
+
+
+def is_no_number(text: str) -> bool:
+    """Whether a text in a column of numbers means that there is no value."""
     return is_missing_text(text, None) or text.strip().casefold() in _NOT_A_NUMBER
 
 
@@ -119,7 +204,7 @@ def _marks(texts: Iterable[str], decimal: str) -> tuple[str, ...]:
     other = "." if decimal == "," else ","
     tests = {
         "decimal commas": lambda text: decimal == "," and "," in text,
-        "separators of thousands": lambda text: other in text or re.search(r"\d['\s\u00a0\u202f]\d", text),
+        "separators of thousands": lambda text: other in text or re.search(rf"\d{_SPACES.pattern}\d", text),
         "percent signs": lambda text: "%" in text,
         "currencies": lambda text: re.search(_CURRENCY, text, re.IGNORECASE),
     }
@@ -130,20 +215,51 @@ def _marks(texts: Iterable[str], decimal: str) -> tuple[str, ...]:
 def date_format(texts: Sequence[str]) -> tuple[str, bool] | None:
     """The format in which distinct texts are dates, and whether it is the only one; None where they are no dates."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     if not texts or sum(any(c.isdigit() for c in text) for text in texts[:100]) < 0.9 * min(len(texts), 100):
         return None
     column = pa.array([text.strip() for text in texts])
     counts = {}
     for form in _DATE_FORMATS:
-        if pc.strptime(column[:3], format=form, unit="s", error_is_null=True).null_count < min(len(column), 3):
-            dates = pc.strptime(column, format=form, unit="s", error_is_null=True)
-            first = pc.min(pc.year(dates)).as_py()
-            if first is not None and first >= 1000:  # %Y takes years of two digits as well
-                counts[form] = len(column) - dates.null_count
+        if np.isnan(seconds_of(column[:3], form)).sum() < min(len(column), 3):
+            seconds = seconds_of(column, form)
+            known = seconds[~np.isnan(seconds)]
+            if len(known) and known.min() >= _YEAR_1000:  # %Y takes years of two digits as well
+                counts[form] = len(known)
     if not counts or max(counts.values()) < _NEARLY_ALL * len(column):
         return None
     most = max(counts.values())
     best = [form for form, count in counts.items() if count == most]
-    return best[0], len(best) == 1
+    return best[0], len(best) == 1 or best[0] == ISO
+
+
+def is_time_format(form: str) -> bool:
+    """Whether texts of a format are times of a day without a date."""
+    return form in _TIME_FORMATS
+
+
+def seconds_of(texts: Any, form: str) -> Array:
+    """Seconds since 1970, or since midnight for times of a day, of an arrow array of texts; NaN where one is no date."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    def parsed(values: Any, form: str) -> Any:
+        return pc.strptime(values, format=form, unit="s", error_is_null=True).cast(pa.int64()).cast(pa.float64())
+
+    texts = pc.utf8_trim_whitespace(texts)
+    if form != ISO:
+        seconds = parsed(texts, form)
+    else:
+        parts = pc.extract_regex(texts, _ISO)
+        day, time, second, zone, minute = (
+            pc.if_else(parts.is_valid(), pc.struct_field(parts, name), None)
+            for name in ("day", "time", "second", "zone", "minute")
+        )
+        number = [pc.if_else(pc.equal(part, ""), "0", part).cast(pa.float64()) for part in (second, zone, minute)]
+        # The minutes of a time zone have the sign of its hours.
+        minutes = pc.if_else(pc.starts_with(zone, "-"), pc.negate(number[2]), number[2])
+        offset = pc.add(pc.multiply(number[1], 3600.0), pc.multiply(minutes, 60.0))
+        local = parsed(pc.binary_join_element_wise(day, time, " "), "%Y-%m-%d %H:%M")
+        seconds = pc.subtract(pc.add(local, number[0]), offset)
+    found = np.asarray(seconds.to_numpy(zero_copy_only=False) if isinstance(seconds, pa.Array) else seconds.to_numpy())
+    return found % 86_400.0 if is_time_format(form) else found

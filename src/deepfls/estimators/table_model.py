@@ -96,7 +96,7 @@ class TableModel:
 
     def targets(self, data: DataTable) -> Array:
         """The true values in a table."""
-        return targets(data, self.layout, classes=self.classes is not None)
+        return targets(data, self.layout, classes=self.classes is not None, decimal=self.estimator.decimal)
 
     def predicted(
         self,
