@@ -14,7 +14,8 @@ import pyarrow as pa
 import pytest
 
 from deepfls.data.columns import Column, Columns
-from deepfls.data.learning import ColumnSettings, dense, holds_numbers, learn_columns, raw_table
+from deepfls.data.frames import as_table, holds_numbers, raw_table
+from deepfls.data.learning import ColumnSettings, learn_columns
 
 N = 40
 COLOURS = ["red", "green", "blue", "red"] * 10
@@ -250,9 +251,9 @@ def test_places_and_sums_of_the_inputs_of_a_column() -> None:
 def test_sparse_tables_are_made_dense_up_to_a_size() -> None:
     from scipy import sparse
 
-    assert dense(sparse.eye(3)).tolist() == np.eye(3).tolist()
+    assert as_table(sparse.eye(3)).tolist() == np.eye(3).tolist()
     with pytest.raises(ValueError, match="must have at most 134,217,728 values as a sparse matrix"):
-        dense(sparse.csr_matrix((2**20, 2**10)))
+        as_table(sparse.csr_matrix((2**20, 2**10)))
 
 
 def test_tables_of_numbers_are_recognised() -> None:

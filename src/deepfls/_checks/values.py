@@ -17,6 +17,8 @@ Array = np.ndarray[Any, np.dtype[Any]]  # the type of an array in the whole pack
 LARGEST = 1e150
 # Rows that are checked together. The temporary arrays are then small for a large table as well.
 _CHECKED_ROWS = 16_384
+# Characters of a name, and names of a list, that a message shows.
+_SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
 # A value in a message; one from a file may be of any length.
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 200
@@ -30,6 +32,25 @@ def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> 
     plain = {option.strip().casefold(): option for option in options}
     matches = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=similarity)
     return f" Did you mean {plain[matches[0]]!r}?" if matches else ""
+
+
+def quoted(name: object) -> str:
+    """A name as a message shows it: quoted, shortened, without control characters.
+
+    Examples
+    --------
+    >>> print(quoted("a" + chr(27)))
+    'a\\x1b'
+    """
+    text = str(name)
+    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
+
+
+def listed(names: Iterable[object]) -> str:
+    """Quoted names, separated by commas; a long list ends with the number of names left out."""
+    names = list(names)
+    rest = len(names) - _SHOWN_NAMES
+    return ", ".join(map(quoted, names[:_SHOWN_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
 def check_option(name: str, value: Any, options: Sequence[str]) -> str:
@@ -109,7 +130,8 @@ def check_finite_table(name: str, values: Array, columns: Sequence[str] | None =
     where = f"row {at[0]}"
     if len(at) > 1:
         where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
-    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({int(bad.sum())} such value(s) in all).")
+    values_in_all = f"{int(bad.sum())} such value{'' if bad.sum() == 1 else 's'} in all"
+    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({values_in_all}).")
 
 
 def comparable(values: Array) -> Array:
@@ -135,15 +157,18 @@ def check_targets_given(y: Any) -> None:
 def check_number_targets(y: Any) -> Array:
     """Return targets as float64, (rows,) or (rows, outputs)."""
     check_targets_given(y)
-    values = np.asarray(y)
+    values = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
     if values.dtype.kind == "c":
         raise ValueError("y must hold real numbers, got: Complex data not supported.")
+    if values.dtype.kind in "Mm":
+        raise ValueError("y must hold numbers, got dates or durations: turn them into numbers, such as days, before.")
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:
-        got = f"text ({_quoted_text(error)})" if "string to float" in str(error) else f"something else ({error})"
+        is_text = "string to float" in str(error)
+        got = f"text ({quoted_text(error)})" if is_text else f"values of the type {type(values.flat[0]).__name__}"
         raise ValueError(f"y must hold numbers, got {got}; FLSClassifier learns classes.") from None
 
 
@@ -153,6 +178,6 @@ def check_same_length(x: Any, y: Any) -> None:
         raise ValueError(f"X and y must have the same number of rows, got {len(x)} and {len(y)}.")
 
 
-def _quoted_text(error: Exception) -> str:
+def quoted_text(error: Exception) -> str:
     """The text of a "could not convert string to float: ..." error, in quotes."""
     return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import LARGEST, Array, did_you_mean
+from deepfls._checks.values import LARGEST, Array, did_you_mean, listed, quoted
+from deepfls.data.frames import RawTable, as_text, is_text, number_array
 from deepfls.data.written import (
     DECIMALS,
     are_codes,
@@ -180,27 +181,6 @@ def distinct_texts(
     return distinct, mapped[indices]
 
 
-def as_text(values: pa.Array) -> pa.Array:
-    """An arrow array as text; 1.0 and 1 are the same text."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.round(values))).as_py() is not False:
-        values = values.cast(pa.int64(), safe=False)
-    try:
-        return values.cast(pa.string())
-    except pa.ArrowException:  # lists, records, bytes
-        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether an arrow type is text, or a dictionary of texts."""
-    import pyarrow as pa
-
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
-
-
 def category_places(
     values: Any,
     categories: Sequence[str],
@@ -220,16 +200,6 @@ def category_places(
         known |= {other: known[name] for name, others in _BOOLEANS.items() for other in others}
     unknown += [text for text in distinct if text not in known]
     return np.array([known.get(text, -1) for text in distinct] + [-1], dtype=np.int64)[rows]
-
-
-def number_array(values: Any) -> Array:
-    """An arrow array of numbers as float64, with NaN for nulls."""
-    import pyarrow as pa
-
-    # safe=False: integers above 2^53 are rounded, as in any float64 table.
-    values = values.cast(pa.float64(), safe=False)
-    found = values.to_numpy() if isinstance(values, pa.ChunkedArray) else values.to_numpy(zero_copy_only=False)
-    return np.asarray(found, dtype=np.float64)
 
 
 def date_seconds(values: Any, form: str) -> Array:
@@ -268,15 +238,6 @@ def date_inputs(seconds: Array, parts: Sequence[str]) -> Array:
         "year_cos": lambda: np.cos(year).round(12),
     }
     return np.stack([made[part]() for part in parts], axis=1)
-
-
-@dataclass(frozen=True)
-class RawTable:
-    """A table as it came: float64 numbers with NaN, or arrow arrays of anything else, column by column."""
-
-    names: tuple[str, ...]
-    values: tuple[Any, ...]
-    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -362,12 +323,21 @@ class Columns:
         ]
         for name, texts in unknown.items():
             if texts and tell:
-                shown = ", ".join(map(repr, texts[:3])) + (f" and {len(texts) - 3} more" if len(texts) > 3 else "")
-                warnings.warn(
-                    f"Column {name!r} has values that the model does not know, which count as missing: {shown}.",
-                    stacklevel=4,
-                )
+                known_not = f"has values that the model does not know, which count as missing: {listed(texts)}"
+                warnings.warn(f"Column {quoted(name)} {known_not}.", stacklevel=4)
         return np.concatenate(parts, axis=1) if parts else np.zeros((table.n_rows, 0))
+
+    def check_known(self, x: Array) -> None:
+        """Refuse missing values in inputs x (rows, width)."""
+        unknown = np.isnan(x)
+        if unknown.any():
+            row, place = np.argwhere(unknown)[0]
+            column = next(c for c, (first, end) in zip(self.columns, self.spans, strict=True) if first <= place < end)
+            n_rows = int(unknown.any(axis=1).sum())
+            rows = f"{n_rows:,} such row{'' if n_rows == 1 else 's'} in all"
+            raise ValueError(
+                f"X must have no missing value with missing='error', got one in row {row}, column {column.name!r} ({rows})."
+            )
 
     def as_list(self) -> list[dict[str, Any]]:
         """The columns for JSON, without what has its default."""

@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deepfls._checks.values import LARGEST, Array
-from deepfls.data.columns import distinct_texts, number_array, without_sentinels
+from deepfls.data.columns import distinct_texts, without_sentinels
+from deepfls.data.frames import number_array
 from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, quoted
 from deepfls.data.written import NumberStyle, number_style
 

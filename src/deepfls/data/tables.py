@@ -15,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 
 from deepfls._checks.values import did_you_mean
+from deepfls._checks.values import listed as listed
+from deepfls._checks.values import quoted as quoted
 from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
 
@@ -23,8 +25,6 @@ PARQUET_ENDINGS = (".parquet", ".pq")
 ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".xlsx")
 _HINTS = {".xls": "save the sheet as CSV", ".ods": "save the sheet as CSV", ".zip": "unpack it", ".json": "write it as CSV"}
 DELIMITED = "columns are separated by commas, semicolons, tabs, bars or blanks"
-# Characters of a name, and names of a list, that a message shows.
-_SHOWN_CHARACTERS, _SHOWN_NAMES = 80, 5
 # Similarity from which a mistyped column or file is taken for another one.
 _NEAR, _NEAR_FILE = 0.7, 0.8
 # pandas writes an unnamed row index to Parquet under such a name. It is not a column of the user.
@@ -34,25 +34,6 @@ PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 _RAGGED_ROW = re.compile(r"CSV parse error: Row #(\d+): Expected (\d+) columns, got (\d+)")
 # Its message for a text in a column that has begun with numbers or dates.
 _OTHER_VALUE = re.compile(r"In CSV column #(\d+): .*conversion error to ([a-z]+).*: invalid value '(.*)'", re.DOTALL)
-
-
-def quoted(name: object) -> str:
-    """A name as a message shows it: quoted, shortened, without control characters.
-
-    Examples
-    --------
-    >>> print(quoted("a" + chr(27)))
-    'a\\x1b'
-    """
-    text = str(name)
-    return repr(text if len(text) <= _SHOWN_CHARACTERS else text[: _SHOWN_CHARACTERS - 1] + "…")
-
-
-def listed(names: Iterable[object]) -> str:
-    """Quoted names, separated by commas; a long list ends with the number of names left out."""
-    names = list(names)
-    rest = len(names) - _SHOWN_NAMES
-    return ", ".join(map(quoted, names[:_SHOWN_NAMES])) + (f" and {rest} more" if rest > 0 else "")
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from deepfls._checks.values import Array
+from deepfls._checks.values import Array, listed
 
 # Texts that mean a missing value in any column, in lower case, and those that do so in a column of numbers only.
 MISSING_TEXTS = ("", "n/a", "na", "n.a.", "nan", "null", "<na>", "#n/a", "?", "-", "--", "—", ".")
@@ -116,8 +115,6 @@ class NumberStyle(NamedTuple):
     @property
     def facts(self) -> list[str]:
         """What a user should know: the words behind the name of the column."""
-        from deepfls.data.tables import listed  # here: pyarrow is slow to import
-
         found = []
         words = [*self.marks, *([f"the unit {self.unit!r}"] if self.unit else [])]
         hint = ""

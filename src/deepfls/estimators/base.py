@@ -11,10 +11,11 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks.values import Array, check_finite_table, check_option, check_same_length
+from deepfls._checks.values import Array, check_finite_table, check_option, check_same_length, quoted_text
 from deepfls.data.arrays import Samples, Source
 from deepfls.data.columns import Columns
-from deepfls.data.learning import ColumnSettings, dense, holds_numbers, is_frame, learn_columns, raw_table
+from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
+from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
@@ -80,15 +81,12 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
     def _checked_x(self, X: Any, *, reset: bool) -> Any:
         """X after scikit-learn's checks: an array of float64, or a frame or an array of objects that holds other things."""
-        table = dense(X)
+        table = as_table(X)
         if not holds_numbers(table):
             if is_frame(table):
                 validate_data(self, table, reset=reset, skip_check_array=True)
-                if 0 in table.shape:
-                    raise ValueError(f"X must have rows and columns, got shape {tuple(table.shape)}.")
                 return table
-            table = np.asarray(table) if not hasattr(table, "dtype") else table
-            if table.dtype.kind in "OUST":
+            if getattr(table.dtype, "kind", "O") in "OUSTMm":
                 return validate_data(self, table, reset=reset, dtype=None, ensure_all_finite=False)
         return validate_data(self, table, reset=reset, dtype=np.float64, order="C", ensure_all_finite=False)
 
@@ -110,8 +108,9 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
             x = columns.encoded(raw_table(checked, columns.names), tell=tell)
         else:
             x = checked if len(kept) == checked.shape[1] else np.ascontiguousarray(checked[:, kept])
-        missing = check_option("missing", self.missing, MISSING) == "auto"
-        check_finite_table("X", x, columns.input_names if columns.named else None, missing=missing)
+        if check_option("missing", self.missing, MISSING) == "error":
+            columns.check_known(x)
+        check_finite_table("X", x, columns.input_names if columns.named else None, missing=True)
         return x
 
     def _training_x(self, X: Any) -> tuple[Array, Columns]:
@@ -136,7 +135,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         if eval_set is None:
             return None
         pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or all(isinstance(part, tuple) for part in pair):
             raise ValueError("eval_set must be (X, y), or a list of one such pair.")
         new = copy.copy(self)
         new.columns_, new.n_features_in_ = columns, len(columns.columns)
@@ -298,7 +297,12 @@ def checked_weight(sample_weight: Any, x: Array) -> Array | None:
     """Sample weights (rows,), none of them negative, or None."""
     if sample_weight is None:
         return None
-    weight = np.asarray(_check_sample_weight(sample_weight, x, ensure_non_negative=True))
+    try:
+        weight = np.asarray(_check_sample_weight(sample_weight, x, ensure_non_negative=True))
+    except ValueError as error:
+        if "string to float" not in str(error):
+            raise
+        raise ValueError(f"sample_weight must hold numbers, got text ({quoted_text(error)}).") from None
     if not weight.any():  # older versions of scikit-learn accept it
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight

@@ -9,8 +9,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from deepfls._checks.values import Array, check_finite_table, check_option, check_same_length, check_targets_given
+from deepfls._checks.values import (
+    Array,
+    check_finite_table,
+    check_number,
+    check_option,
+    check_same_length,
+    check_targets_given,
+)
 from deepfls.data.arrays import ArraySource
+from deepfls.data.frames import is_none
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import predicted_set
 from deepfls.estimators.result_methods import ResultMethods
@@ -71,7 +79,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
             return self
         x, features = self._training_x(X)
         check_targets_given(y)
-        labels = column_or_1d(y, warn=True)
+        labels = _labels(y)
         check_same_length(x, labels)
         if labels.dtype.kind == "f":
             check_finite_table("y", labels)
@@ -82,7 +90,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
                     "continuous); FLSRegressor (--task regression) learns numbers."
                 )
         elif labels.dtype.kind == "O":
-            check_classification_targets(labels)
+            _check_objects(labels)
         classes, places = np.unique(labels, return_inverse=True)
         columns = places.reshape(-1, 1).astype(np.float64)
         weight = self._class_weighted(checked_weight(sample_weight, x), classes, places)
@@ -91,7 +99,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
             known = column_or_1d(values)
             unknown = np.setdiff1d(known, classes)
             if len(unknown):
-                raise ValueError(f"y of eval_set must hold classes of y, got {unknown[0]!r}.")
+                raise ValueError(f"y of eval_set must hold classes of y, got {str(unknown[0])!r}.")
             return np.searchsorted(classes, known).reshape(-1, 1).astype(np.float64)
 
         watched = self._watched(eval_set, features, places_of)
@@ -108,7 +116,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
             check_option("class_weight", chosen, ("balanced",))
             factors = counts.sum() / (len(classes) * np.maximum(counts, np.finfo(np.float64).tiny))
         else:
-            named = {str(name): float(value) for name, value in chosen.items()}
+            named = {str(name): check_number("class_weight", value, minimum=0.0) for name, value in chosen.items()}
             unknown = [name for name in named if name not in set(map(str, classes))]
             if unknown:
                 raise ValueError(
@@ -161,3 +169,21 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         """
         x = self._known_x(X)
         return predicted_set(self._model, getattr(self, "calibration_", None), x, coverage, self._interval_system)
+
+
+def _labels(y: Any) -> Array:
+    """Classes (rows,) as they are named; nullable booleans of pandas are booleans."""
+    is_boolean = str(getattr(y, "dtype", "")) == "boolean" and not y.isna().any()
+    return np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+
+
+def _check_objects(labels: Array) -> None:
+    """Refuse missing classes and classes of several types among Python objects."""
+    missing = [row for row, label in enumerate(labels) if is_none(label)]
+    if missing:
+        rows = f"{len(missing):,} such row{'' if len(missing) == 1 else 's'} in all"
+        raise ValueError(f"y must have a class in every row, got none in row {missing[0]} ({rows}).")
+    types = sorted({type(label).__name__ for label in labels})
+    if len(types) > 1 and "str" in types:
+        raise ValueError(f"y must hold classes of one type, got {' and '.join(types)} (Unknown label type: unknown).")
+    check_classification_targets(labels)

@@ -17,7 +17,7 @@ import numpy as np
 from deepfls._checks.values import Array, check_finite_table
 from deepfls._files import read_model
 from deepfls.data.columns import Columns
-from deepfls.data.learning import raw_table
+from deepfls.data.frames import raw_table
 from deepfls.data.scaling import Scaling
 from deepfls.kernels.forms import SystemForm, few_outputs
 

@@ -22,7 +22,7 @@ from deepfls._checks.values import (
     check_option,
     check_same_length,
 )
-from deepfls.data.learning import raw_table
+from deepfls.data.frames import raw_table
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.plain import PlainOutput, PlainSystem, shares_of
 from deepfls.nn.general import GT2FLS

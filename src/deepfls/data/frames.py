@@ -1,0 +1,216 @@
+"""Tables of any library as raw columns: arrays and lists, sparse matrices, frames of pandas, polars and pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from deepfls._checks.values import Array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+# Largest number of values of a sparse matrix that is made dense: 1 GB of float64.
+MAX_DENSE = 2**27
+_COMPLEX = "X must hold real numbers, got: Complex data not supported."  # with the words of scikit-learn
+
+
+@dataclass(frozen=True)
+class RawTable:
+    """A table as it came: float64 numbers with NaN, or arrow arrays of anything else, column by column."""
+
+    names: tuple[str, ...]
+    values: tuple[Any, ...]
+    n_rows: int
+
+
+def as_table(table: Any) -> Any:
+    """X as a frame or as an array; a sparse matrix is made dense, and masked values become missing ones.
+
+    What is no table is refused with what to do.
+    """
+    if hasattr(table, "toarray") and hasattr(table, "nnz"):
+        return _dense(table)
+    hint = _not_a_table(table)
+    if hint:
+        raise TypeError(f"X must be a table of rows and columns, got {hint}.")
+    if is_frame(table):
+        names = list(table.column_names if hasattr(table, "column_names") else table.columns)
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"X must have distinct column names, got {twice!r} more than once: rename one of them.")
+        if 0 in table.shape:
+            raise ValueError(f"X must have rows and columns, got shape {tuple(table.shape)}.")
+        if any(str(kind).startswith("complex") for kind in getattr(table, "dtypes", ())):
+            raise ValueError(_COMPLEX)
+        return table
+    if isinstance(table, np.ma.MaskedArray):
+        return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "iufb" else table.filled(None)
+    if not hasattr(table, "iloc") and not isinstance(table, np.ndarray):
+        try:
+            table = np.asarray(table)
+        except ValueError:
+            raise ValueError("X must have rows of the same length, got rows of different lengths.") from None
+    if getattr(table.dtype, "kind", "O") == "c":
+        raise ValueError(_COMPLEX)
+    return table
+
+
+def _not_a_table(table: Any) -> str:
+    """What is given instead of a table, and what to do; "" for an array or lists."""
+    rows = table if isinstance(table, list | tuple) else ()
+    if table is None:
+        return "None"
+    if isinstance(table, str | bytes | PathLike):
+        return f"{str(table)[:80]!r}: read a file before, for example with pandas.read_csv"
+    if hasattr(table, "collect_schema") and hasattr(table, "collect"):
+        return "a lazy frame: X.collect() reads it"
+    if isinstance(table, Iterator):
+        return "an iterator: list(X) makes a table of it"
+    if isinstance(table, Mapping) or any(isinstance(row, Mapping) for row in rows[:1]):
+        return "a dict: pandas.DataFrame(X) makes a table of it, and of a list of them"
+    if isinstance(table, np.ndarray) and table.dtype.kind == "V":
+        return "a structured array: pandas.DataFrame(X) makes a table of it"
+    return ""
+
+
+def _dense(table: Any) -> Array:
+    n_values = int(table.shape[0]) * int(table.shape[1])
+    if n_values > MAX_DENSE:
+        raise ValueError(
+            f"X must have at most {MAX_DENSE:,} values as a sparse matrix, which is made dense, got {n_values:,}; "
+            "choose columns or rows before."
+        )
+    return np.asarray(table.toarray())
+
+
+def is_frame(table: Any) -> bool:
+    """Whether it has columns by name: a frame of pandas or polars, or a table of pyarrow."""
+    return (
+        (hasattr(table, "columns") or hasattr(table, "column_names"))
+        and hasattr(table, "__getitem__")
+        and hasattr(table, "shape")
+    )
+
+
+def holds_numbers(table: Any) -> bool:
+    """Whether all columns are numbers, so that one array holds them."""
+    if is_frame(table):
+        if hasattr(table, "column_names"):  # pyarrow
+            return all(_is_number_type(str(field.type)) for field in table.schema)
+        types = table.dtypes
+        return all(_is_number_type(str(kind)) for kind in (types.tolist() if hasattr(types, "tolist") else types))
+    return getattr(table, "dtype", None) is not None and getattr(table.dtype, "kind", "O") in "iufcb"
+
+
+def _is_number_type(kind: str) -> bool:
+    """By the name of a type in any of the libraries, such as int64, UInt8, Float32, double or decimal128(5, 2)."""
+    kind = kind.lower()
+    return not kind.startswith("interval") and kind.startswith(
+        ("int", "uint", "float", "double", "halffloat", "decimal", "sparse[float", "sparse[int")
+    )
+
+
+def raw_table(table: Any, names: Sequence[str]) -> RawTable:
+    """Raw columns of these names, from a frame or an array (rows, columns)."""
+    if is_frame(table):
+        if hasattr(table, "column_names"):
+            columns = [table.column(place) for place in range(len(names))]
+        elif hasattr(table, "get_columns"):  # polars
+            columns = [column.to_arrow() for column in table.get_columns()]
+        else:
+            columns = [table.iloc[:, place] for place in range(len(names))]
+        return RawTable(
+            tuple(names), tuple(map(raw_values, columns)), len(table) if not hasattr(table, "num_rows") else table.num_rows
+        )
+    rows = np.asarray(table)
+    return RawTable(tuple(names), tuple(raw_values(rows[:, place]) for place in range(rows.shape[1])), len(rows))
+
+
+def raw_values(column: Any) -> Any:
+    """A column as float64 numbers with NaN, or as an arrow array of anything else."""
+    if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    import pyarrow as pa
+
+    if isinstance(column, pa.Array | pa.ChunkedArray):
+        return _simple(column)
+    kind = str(getattr(column, "dtype", ""))
+    if kind.startswith("period"):
+        column = column.dt.to_timestamp()
+    elif isinstance(column, np.ndarray):
+        # Arrow knows dates and durations of some units only.
+        column = column.astype(f"{column.dtype.kind}8[us]") if column.dtype.kind in "Mm" else column.tolist()
+    try:
+        values = pa.array(column, from_pandas=True)
+        is_known = not isinstance(getattr(values.type, "value_type", values.type), pa.BaseExtensionType)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        is_known = False
+    if not is_known:  # intervals of pandas, or values of several types
+        column = column.astype(object) if kind == "category" else column
+        values = pa.array([None if is_none(value) else str(value) for value in column], pa.string())
+    return _simple(values)
+
+
+def is_none(value: Any) -> bool:
+    """Whether a Python value means that there is none: None, NaN, and what pandas has for them."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
+
+
+def _simple(values: Any) -> Any:
+    """An arrow array of numbers or durations as float64 with NaN; other types as they are, but simpler ones."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, types = values.type, pa.types
+    if types.is_run_end_encoded(kind):
+        values = pc.run_end_decode(values)
+        kind = values.type
+    if types.is_dictionary(kind) and not is_text(kind):
+        # Categories that are numbers stay categories, under their texts.
+        return as_text(values.cast(kind.value_type)).dictionary_encode()
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return number_array(values)
+    if types.is_duration(kind):
+        return number_array(values.cast(pa.duration("us"), safe=False).cast(pa.int64())) / 86_400e6  # days
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        try:
+            return values.cast(pa.string())
+        except pa.ArrowException:  # no text
+            return values
+    return values
+
+
+def number_array(values: Any) -> Array:
+    """An arrow array of numbers as float64, with NaN for nulls."""
+    import pyarrow as pa
+
+    # safe=False: integers above 2^53 are rounded, as in any float64 table.
+    values = values.cast(pa.float64(), safe=False)
+    found = values.to_numpy() if isinstance(values, pa.ChunkedArray) else values.to_numpy(zero_copy_only=False)
+    return np.asarray(found, dtype=np.float64)
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """An arrow array as text; 1.0 and 1 are the same text."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(values.type) and pc.all(pc.equal(values, pc.round(values))).as_py() is not False:
+        values = values.cast(pa.int64(), safe=False)
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowException:  # lists, records, bytes
+        return pa.array([None if value is None else str(value) for value in values.to_pylist()], pa.string())
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether an arrow type is text, or a dictionary of texts."""
+    import pyarrow as pa
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"

@@ -1,0 +1,150 @@
+"""Tables of any library as raw columns, and the refusal of what is no table."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from deepfls import FLSClassifier, FLSRegressor
+from deepfls.data.frames import as_table, raw_values
+
+N = 40
+X = np.random.default_rng(0).normal(size=(N, 2))
+Y = X[:, 0] - X[:, 1]
+LABELS = np.where(Y > 0, "up", "down")
+QUICK = {"n_rules": 2, "epochs": 1, "random_state": 0}
+
+NO_TABLES: dict[str, tuple[Any, str]] = {
+    "None": (None, "got None."),
+    "path": ("t.csv", "got 't.csv': read a file before, for example with pandas.read_csv."),
+    "dict": ({"a": [1.0]}, "got a dict: pandas.DataFrame(X) makes a table of it"),
+    "list of dicts": ([{"a": 1.0}], "got a dict: pandas.DataFrame(X) makes a table of it"),
+    "generator": ((row for row in X), "got an iterator: list(X) makes a table of it."),
+    "lazy frame": (pl.DataFrame({"a": [1.0]}).lazy(), "got a lazy frame: X.collect() reads it."),
+    "structured array": (
+        np.zeros(3, dtype=[("a", float)]),
+        "got a structured array: pandas.DataFrame(X) makes a table of it.",
+    ),
+    "ragged lists": ([[1.0, 2.0], [3.0]], "X must have rows of the same length"),
+    "names twice": (pd.DataFrame(X, columns=["a", "a"]), "X must have distinct column names, got 'a' more than once"),
+    "arrow names twice": (
+        pa.table([[1.0], [2.0]], names=["a", "a"]),
+        "X must have distinct column names, got 'a' more than",
+    ),
+    "no columns": (pd.DataFrame(index=range(3)), "X must have rows and columns, got shape (3, 0)."),
+    "complex frame": (pd.DataFrame({"a": [1j]}), "X must hold real numbers, got: Complex data not supported."),
+    "complex array": (X * 1j, "X must hold real numbers, got: Complex data not supported."),
+}
+
+
+@pytest.mark.parametrize("name", NO_TABLES)
+def test_what_is_no_table_is_refused_with_what_to_do(name: str) -> None:
+    table, message = NO_TABLES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises((TypeError, ValueError)) as caught:
+            as_table(table)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_masked_values_are_missing() -> None:
+    masked = np.ma.array(X, mask=X > 1.0)
+    with_nan = np.where(X > 1.0, np.nan, X)
+    np.testing.assert_array_equal(as_table(masked), with_nan)
+    with pytest.raises(ValueError, match=r"^y must be finite, got NaN in row"):
+        FLSRegressor(**QUICK).fit(X, np.ma.array(Y, mask=Y > 1.0))
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (np.array(["2024-01-02"], dtype="M8[D]"), pd.Timestamp("2024-01-02")),
+        (pd.Series(pd.PeriodIndex(["2024-01"], freq="M")), pd.Timestamp("2024-01-01")),
+        (pd.Series(pd.arrays.IntervalArray.from_breaks([0, 1])), "(0, 1]"),
+        (pd.Series(pd.cut([0.5], [0, 1])), "(0, 1]"),
+        (np.array([b"x"]), "x"),
+        (pc.run_end_encode(pa.array([1.5])), 1.5),
+        (np.array([36], dtype="m8[h]"), 1.5),
+        (pa.array([[1]]), [1]),
+    ],
+    ids=["days", "periods", "intervals", "categories of intervals", "bytes", "runs", "hours", "lists"],
+)
+def test_column_of_any_type_is_read(column: Any, expected: object) -> None:
+    found = raw_values(column).tolist()[0]
+    assert getattr(found, "date", lambda: found)() == getattr(expected, "date", lambda: expected)()
+
+
+def test_dates_of_any_unit_are_the_same_inputs() -> None:
+    days = np.datetime64("2024-01-01") + np.arange(2 * N).reshape(N, 2)
+    model = FLSRegressor(**QUICK).fit(days, Y)
+    np.testing.assert_array_equal(model.predict(days.astype("M8[ns]")), model.predict(days))
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (pd.date_range("2024", periods=N), "y must hold numbers, got dates or durations"),
+        ([object()] * N, "y must hold numbers, got values of the type object"),
+    ],
+)
+def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        FLSRegressor(**QUICK).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (
+            np.where(Y > 1, None, LABELS),
+            r"y must have a class in every row, got none in row \d+ \(\d+ such rows in all\)\.",
+        ),
+        (
+            pd.array([pd.NA, *LABELS[1:]], dtype="string"),
+            r"y must have a class in every row, got none in row 0 \(1 such row in",
+        ),
+        (np.array([1, "x"] * (N // 2), dtype=object), "y must hold classes of one type, got int and str"),
+    ],
+    ids=["None", "NA", "two types"],
+)
+def test_classes_that_are_none_are_refused(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        FLSClassifier(**QUICK).fit(X, y)
+
+
+def test_nullable_booleans_are_classes_under_their_names() -> None:
+    model = FLSClassifier(**QUICK).fit(X, pd.array(Y > 0, dtype="boolean"))
+    assert model.classes_.tolist() == [False, True]
+
+
+def test_missing_error_names_the_column_of_the_table() -> None:
+    table = pd.DataFrame({"x": X[:, 0], "colour": [None, "red", "blue", "green"] * 10})
+    with pytest.raises(
+        ValueError, match=r"^X must have no missing value with missing='error', got one in row 0, column 'colour' "
+    ):
+        FLSRegressor(**QUICK, missing="error").fit(table, Y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"sample_weight": ["a"] * N}, r"sample_weight must hold numbers, got text \('a'\)\."),
+        ({"eval_set": [(X, Y), (X, Y)]}, r"eval_set must be \(X, y\), or a list of one such pair\."),
+    ],
+)
+def test_other_arguments_of_fit_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        FLSRegressor(**QUICK).fit(X, Y, **arguments)
+
+
+def test_negative_class_weight_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^class_weight must be at least 0, got -2\.$"):
+        FLSClassifier(**QUICK, class_weight={"up": -2}).fit(X, LABELS)
