@@ -73,7 +73,7 @@ def test_export_tells_what_is_wrong(refused: Refused, folder: Path) -> None:
     assert refused("export", "t1.fls", "--out", "p.onnx", "--prefix", "a", code=2) == message
     message = refused("export", "t1.fls", "--out", "my-plant.h", code=2)
     assert message.startswith("--prefix must be a C identifier of ")
-    assert message.endswith("got 'my-plant': try --prefix 'my_plant'.")
+    assert message.endswith("got 'my-plant': try --prefix my_plant.")
     message = "--number must be one of 'float', 'q15', 'q31', got 'q115'. Did you mean 'q15'?"
     assert refused("export", "t1.fls", "--out", "p.h", "--number", "q115", code=2) == message
     message = refused("export", "it2.fls", "--out", "p.h", "--flash", "100", code=1)

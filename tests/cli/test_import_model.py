@@ -108,3 +108,10 @@ def test_start_tells_what_it_decides(run: Run, refused: Refused) -> None:
     )
     message = "--start must be a file of rules or a model of numbers, got one of classes: 'label.fls'."
     assert refused(*TRAIN, "--start", "label.fls", code=2) == message
+
+
+def test_model_file_is_no_file_of_rules(refused: Callable[..., str], folder: Path) -> None:
+    (folder / "m.fls").write_bytes(b"x")
+    message = "RULES must be a file of rules, such as expert.fis, got the model file 'm.fls'."
+    assert refused("import", "m.fls", code=2) == message
+    assert refused("import", "m.fls", "--force", code=2) == message

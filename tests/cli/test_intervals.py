@@ -156,7 +156,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
     "kind": (
         ("--coverage", "0.9", "--kind", "t1", "--calibration", "cqr"),
         2,
-        "--calibration must be 'split' for kind='t1', whose output is one value, got 'cqr'; kind='it2' learns intervals.",
+        "--calibration must be 'split' for --kind t1, whose output is one value, got 'cqr'; --kind it2 learns intervals.",
     ),
     "name": (
         ("--coverage", "0.9", "--calibration", "cqq"),
@@ -200,7 +200,7 @@ def test_predict_and_evaluate_refuse_in_one_line(run: Run, refused: Refused) -> 
     for share in ("0", "1", "90"):
         assert refused("predict", "m.fls", "big.csv", "--interval", share, code=2).startswith("--interval must be greater")
         assert refused("evaluate", "m.fls", "big.csv", "--coverage", share, code=2).startswith("--coverage must be greater")
-    said = "predict_interval must follow a fit with a coverage, got coverage=None; train again with coverage=0.9."
+    said = "predict_interval must follow a fit with a coverage, got --coverage none; train again with --coverage 0.9."
     assert refused("predict", "m.fls", "big.csv", "--interval", "0.9", code=1) == said
     assert refused("evaluate", "m.fls", "big.csv", "--coverage", "0.9", code=1) == said
 

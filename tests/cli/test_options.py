@@ -287,3 +287,18 @@ def test_several_integers_are_one_number_or_a_list() -> None:
     assert setting.value(["3", "4"]) == [3, 4]
     with pytest.raises(UsageError, match="--n-terms must be an integer, or several by repeating it, got 'x'"):
         setting.value(["x"])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("train with kind='t1', or margin=None.", "train with --kind t1, or --margin none."),
+        ("got coverage=None; train again with coverage=0.9.", "got --coverage none; train again with --coverage 0.9."),
+        ("export one with plane=.", "export one with --plane."),
+        ("outliers='keep' (--outliers keep) uses it.", "--outliers keep uses it."),
+        ("categorical=['a b'] (--categorical 'a b') takes it.", "--categorical 'a b' takes it."),
+        ("Column 'colour=red' is left as it is.", "Column 'colour=red' is left as it is."),
+    ],
+)
+def test_messages_of_the_library_name_options(text: str, shown: str) -> None:
+    assert options.in_options(text, {*options.all_settings(), "margin", "plane"}) == shown

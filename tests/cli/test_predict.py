@@ -238,3 +238,8 @@ def test_predict_leaves_the_old_file_when_writing_fails(
     assert refused("predict", model, "plant.csv", "--out", "p.csv", "--force", code=1) == "No space left on device."
     assert (folder / "p.csv").read_text() == "precious"
     assert sorted(path.name for path in folder.iterdir()) == ["m.fls", "p.csv", "plant.csv"]
+
+
+def test_standard_input_is_refused_with_what_to_do(refused: Callable[..., str]) -> None:
+    message = "A table cannot be read from standard input: write it to a file, and give that file."
+    assert refused("train", "-", "--target", "y", code=1) == message

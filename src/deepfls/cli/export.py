@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -97,11 +96,5 @@ def _errors_of_export() -> Iterator[None]:
     try:
         with o.errors_by_option(_TAKEN_BY):
             yield
-    except UsageError as error:
-        raise UsageError(re.sub(r"try (\w+)='", r"try --\1 '", str(error))) from error
-    except ValueError as error:
-        if "margin=None" not in str(error):
-            raise
-        raise ValueError(str(error).replace("margin=None", "--margin none")) from error
     except ImportError as error:
         raise UsageError(str(error)) from error

@@ -36,6 +36,8 @@ def import_model(
 
     out = rules.with_suffix(".fls") if out is None else out
     _check_exists(rules)
+    if out == rules:
+        raise UsageError(f"RULES must be a file of rules, such as expert.fis, got the model file {str(rules)!r}.")
     check_output(out, force=force)
     with output.working("reading the rules"):
         estimator = _read_rules(rules, approximate=approximate)

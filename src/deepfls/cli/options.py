@@ -96,6 +96,27 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
     return with_ray
 
 
+# An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
+_ARGUMENT = re.compile(r"""\b([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
+_WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
+
+
+def in_options(text: str, names: Collection[str]) -> str:
+    """A message of the library with the options of the command line in place of arguments of Python.
+
+    Examples
+    --------
+    >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
+    'train with --kind t1, or --margin none; --decimal , decides.'
+    """
+
+    def option_for(found: re.Match[str]) -> str:
+        value = found[2] or (found[3] or "").replace("None", "none")
+        return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
+
+    return _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
+
+
 @contextmanager
 def errors_by_option(names: Collection[str]) -> Iterator[None]:
     """Turn an error about an argument among ``names`` into a usage error about the option of that name."""
@@ -116,9 +137,15 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*, quiet: bool, json: bool, debug: bool, **given: Any) -> None:
-        output = CommandOutput(quiet=quiet, json=json)
+        names = {*all_settings(), *described}
+        output = CommandOutput(quiet=quiet, json=json, worded=lambda text: in_options(text, names))
         with output.shown_warnings():
-            function(output, **given)
+            try:
+                function(output, **given)
+            except (ValueError, UsageError) as error:
+                if error.args and isinstance(error.args[0], str):
+                    error.args = (output.worded(error.args[0]), *error.args[1:])
+                raise
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -279,7 +306,8 @@ def _documented(docstring: str) -> dict[str, tuple[str, str]]:
 def _without_markup(text: str, settings: Collection[str]) -> str:
     """A description in one line, with options in place of the settings that it names."""
     text = " ".join(re.sub(r":\w+:`([^`]+)`", r"\1", text).split())
-    return re.sub(r"``([^`]+)``", lambda found: option_of(found[1]) if found[1] in settings else found[1], text)
+    text = re.sub(r"``([^`]+)``", lambda found: option_of(found[1]) if found[1] in settings else found[1], text)
+    return in_options(text, settings)
 
 
 def _choices(kind: str) -> list[str]:

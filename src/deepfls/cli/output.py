@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -98,7 +98,7 @@ def print_error(sentence: str, label: str = "Error", style: str = "bold red") ->
 class CommandOutput:
     """Output of a command, according to ``--quiet`` and ``--json``. Of several processes only the first one prints."""
 
-    def __init__(self, *, quiet: bool, json: bool = False) -> None:
+    def __init__(self, *, quiet: bool, json: bool = False, worded: Callable[[str], str] = str) -> None:
         from rich.console import Console
 
         if started_processes() > 1 and int(os.environ.get("RANK") or 0) > 0:
@@ -106,6 +106,7 @@ class CommandOutput:
         self.quiet = quiet
         self.json = json
         self.silent = quiet or json
+        self.worded = worded  # a message of the library in the words of the command line
         self._out = Console(highlight=False)
         self.warnings: list[str] = []
 
@@ -185,7 +186,7 @@ class CommandOutput:
             yield
 
     def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        sentence = printable(" ".join(str(message).split()))
+        sentence = printable(" ".join(self.worded(str(message)).split()))
         self.warnings.append(sentence)
         if not self.quiet:
             print_error(sentence, "Warning", "bold yellow")

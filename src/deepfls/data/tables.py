@@ -99,6 +99,8 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataT
 def find_files(path: str | Path) -> list[Path]:
     """The file of that name or, if it does not exist, the sorted files that match it as a pattern."""
     file = Path(path)
+    if str(path) == "-":
+        raise TableError("A table cannot be read from standard input: write it to a file, and give that file.")
     if file.is_dir():
         held = [entry.name.lower() for entry in file.iterdir() if entry.is_file()]
         endings = [ending for ending in ENDINGS if any(name.endswith(ending) for name in held)]

@@ -251,6 +251,7 @@ def _float_header(
         parts=parts,
         interval_parts=interval_parts,
         exp=exp,
+        unusable="infinite" if plain.missing else "NaN or infinite",
         calibrated=calibrated,
         interval_tables=interval_tables,
         interval_text=_interval_text(plain, margins) if calibrated is None else calibrated.text,

@@ -20,7 +20,10 @@
  *        {{ max_sweeps(parts | map(attribute="plain") | map(attribute="n_rules") | max) }} sweeps per end point. No sort, no enumeration.
 {% endif %}
  *
- * {{ "NaN is an input that is not known, as in the training table. If an input is infinite" if plain.missing else "If an input is NaN or infinite" }}, every output is NaN. For any other input the outputs are within 1e-5 of the float64 result,
+{% if plain.missing %}
+ * NaN is an input that is not known, as in the training table.
+{% endif %}
+ * If an input is {{ unusable }}, every output is NaN. For any other input the outputs are within 1e-5 of the float64 result,
  * relative to the output or, near zero, to its spread; an output that float cannot hold is infinite. The header does not
  * compile with -ffast-math, which assumes that no number is NaN.
 {% endblock %}
@@ -44,7 +47,7 @@
 #define {{ name | upper }}_INPUTS {{ plain.n_features }}
 #define {{ name | upper }}_OUTPUTS {{ all[0].plain.n_outputs }}
 
-/* {{ "Logits of the classes" if plain.classes is not none else "Crisp outputs" }}: the weighted mean over the systems. NaN if an input is NaN or infinite. */
+/* {{ "Logits of the classes" if plain.classes is not none else "Crisp outputs" }}: the weighted mean over the systems. NaN if an input is {{ unusable }}. */
 static inline void {{ name }}_{{ "logits" if plain.classes is not none else "predict" }}(const float x[FLS_INPUTS], float y[{{ name | upper }}_OUTPUTS])
 {
     float part[{{ name | upper }}_OUTPUTS];
@@ -133,7 +136,7 @@ static const float fls_reach{{ interval_tables.reach.text }};
 {% endif %}
 {% if interval_text %}
 
-/* The {{ interval_text }}. NaN if an input is NaN or infinite. */
+/* The {{ interval_text }}. NaN if an input is {{ unusable }}. */
 static inline void fls_predict_interval(const float x[FLS_INPUTS], float y_left[FLS_OUTPUTS],
                                         float y_right[FLS_OUTPUTS])
 {

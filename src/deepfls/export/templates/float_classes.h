@@ -1,6 +1,6 @@
 {# Probabilities and the class in float32, from the logits. #}
 
-/* Probabilities of the classes, in the order above; their sum is 1. NaN if an input is NaN or infinite. */
+/* Probabilities of the classes, in the order above; their sum is 1. NaN if an input is {{ unusable }}. */
 static inline void fls_predict(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
 {
     float peak, total = 0.0f;
@@ -21,7 +21,7 @@ static inline void fls_predict(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
     }
 }
 
-/* Index of the most probable class, 0 to FLS_OUTPUTS - 1; -1 if an input is NaN or infinite. */
+/* Index of the most probable class, 0 to FLS_OUTPUTS - 1; -1 if an input is {{ unusable }}. */
 static inline int fls_classify(const float x[FLS_INPUTS])
 {
     float logit[FLS_OUTPUTS];

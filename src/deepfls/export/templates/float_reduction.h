@@ -87,7 +87,7 @@ static inline void fls_reduce(const float x[FLS_INPUTS], float *y_left, float *y
 
 {% endif %}
 {% if plain.type_reduction == "km" %}
-/* {{ crisp_text }}: the midpoint of the type-reduced set. NaN if an input is NaN or infinite. */
+/* {{ crisp_text }}: the midpoint of the type-reduced set. NaN if an input is {{ unusable }}. */
 static inline void fls_{{ crisp }}(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
 {
     fls_reduce(x, y, NULL);
@@ -111,7 +111,7 @@ static inline float fls_mean(const float value[FLS_RULES], const fls_firing firi
     "sm": ": the midpoint of the means under lower and upper firing",
     "bmm": ": a mix of the means under lower and upper firing",
 }[plain.type_reduction] %}
-/* {{ crisp_text }}{{ method }}. NaN if an input is NaN or infinite. */
+/* {{ crisp_text }}{{ method }}. NaN if an input is {{ unusable }}. */
 static inline void fls_{{ crisp }}(const float x[FLS_INPUTS], float y[FLS_OUTPUTS])
 {
     fls_inputs in;

@@ -109,8 +109,7 @@ static inline int64_t fls_dot(const fls_halves *a, const fls_halves *b, int n)
     return sum + (cross >> FLS_BITS);
 }
 
-{% set broken = "infinite" if plain.missing else "NaN or infinite" %}
-/* The inputs as fixed-point numbers on a common scale. Returns 0 if an input is {{ broken }}, else 1. */
+/* The inputs as fixed-point numbers on a common scale. Returns 0 if an input is {{ unusable }}, else 1. */
 {% if "low" in tables or plain.missing %}
 static inline int fls_scaled(const float given[FLS_INPUTS], fls_inputs *in)
 {
