@@ -240,7 +240,7 @@ def test_predict_keeps_other_predictions_unless_forced(rows: Path, model: str, r
     before = parquet.read_table("p")
     result = run("predict", model, ROWS, "--out", "p", *flags, code=code)
     if code:
-        assert re.match("Error: 'p' (holds predictions already|must hold predictions of this model)", result.stderr)
+        assert re.match("Error: 'p' (already has predictions|must hold predictions of this model)", result.stderr)
     assert parquet.read_table("p").equals(before)
 
 
@@ -262,7 +262,9 @@ def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, mon
 
     monkeypatch.setattr(parquet.ParquetWriter, "write_table", full)
     message = refused("predict", model, ROWS, "--out", "p", code=1)
-    assert message == "'p/part-000000.parquet' cannot be written: No space left on device; the parts before it are whole."
+    assert (
+        message == "'p/part-000000.parquet' cannot be written: No space left on device; the parts before it are complete."
+    )
     assert not list(Path("p").glob("*part*"))
 
 

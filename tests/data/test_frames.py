@@ -23,7 +23,7 @@ QUICK = {"n_rules": 2, "epochs": 1, "random_state": 0}
 
 NO_TABLES: dict[str, tuple[Any, str]] = {
     "None": (None, "got None."),
-    "path": ("t.csv", "got 't.csv': read a file before, for example with pandas.read_csv."),
+    "path": ("t.csv", "got 't.csv': read the file first, for example with pandas.read_csv."),
     "dict": ({"a": [1.0]}, "got a dict: pandas.DataFrame(X) makes a table of it"),
     "list of dicts": ([{"a": 1.0}], "got a dict: pandas.DataFrame(X) makes a table of it"),
     "generator": ((row for row in X), "got an iterator: list(X) makes a table of it."),

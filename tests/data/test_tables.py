@@ -148,6 +148,7 @@ def test_wrong_ending_is_refused(write: Write) -> None:
         ("t.csv.gz", b"a\n1\n", "is not compressed by gzip: rename it to end in .csv"),
         ("t.csv", b"<!DOCTYPE html>\n<p>x</p>\n", "is a web page: download the table itself, or save it as CSV"),
         ("t.csv", b'[{"a": 1}]\n', "is a JSON file: save the table as CSV"),
+        ("t.csv", b"sep=;\n", "must have rows, got a line that names the delimiter only"),
         ("t.csv", b"a,b\n1,\0\n", "is not a text file: save the table as CSV in UTF-8"),
         ("t.xlsx", b"PK", "cannot be read: the zip archive is damaged: File is not a zip file"),
         ("t.xlsx", b"", "is empty"),

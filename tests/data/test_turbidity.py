@@ -253,7 +253,7 @@ def test_truncated_file_is_refused(tiny: tuple[Path, Array, Array], keep: int) -
     path = folder / "LinkeTurbidities.h5"
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(
-        ValueError, match=r"LinkeTurbidities.h5' must be a whole HDF5 file, got one that h5py cannot read \("
+        ValueError, match=r"LinkeTurbidities.h5' must be a complete HDF5 file, got one that h5py cannot read \("
     ):
         load_dataset("turbidity", data_dir=folder, n_rows=1)
 

@@ -161,7 +161,7 @@ def check_number_targets(y: Any) -> Array:
     if values.dtype.kind == "c":
         raise ValueError("y must hold real numbers, got: Complex data not supported.")
     if values.dtype.kind in "Mm":
-        raise ValueError("y must hold numbers, got dates or durations: turn them into numbers, such as days, before.")
+        raise ValueError("y must hold numbers, got dates or durations: convert them to numbers, such as days, first.")
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
     try:

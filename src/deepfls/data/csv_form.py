@@ -41,7 +41,7 @@ _OTHER_FILES = (
 _OTHER_TEXTS = (
     (("<!doctype html", "<html", "<table"), "is a web page: download the table itself, or save it as CSV"),
     (("<?xml",), "is an XML file: save the table as CSV"),
-    (("{", "[{"), "is a JSON file: save the table as CSV"),
+    (('{"', "{\n", "[{", "[\n"), "is a JSON file: save the table as CSV"),
 )
 
 
@@ -107,6 +107,8 @@ def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, C
             raise TableError(f"{label} {words}.")
     told = _EXCEL_DELIMITER.fullmatch(complete[filled[0]])
     filled = filled[1:] if told is not None else filled
+    if not filled:
+        raise TableError(f"{label} must have rows, got a line that names the delimiter only.")
     shown = [complete[place] for place in filled[: _ABOVE + _COMPARED + 1]]
     if _is_spaced(shown) and not tabs:
         with pa.input_stream(source) as stream:

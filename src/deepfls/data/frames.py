@@ -66,7 +66,7 @@ def _not_a_table(table: Any) -> str:
     if table is None:
         return "None"
     if isinstance(table, str | bytes | PathLike):
-        return f"{str(table)[:80]!r}: read a file before, for example with pandas.read_csv"
+        return f"{str(table)[:80]!r}: read the file first, for example with pandas.read_csv"
     if hasattr(table, "collect_schema") and hasattr(table, "collect"):
         return "a lazy frame: X.collect() reads it"
     if isinstance(table, Iterator):
@@ -83,7 +83,7 @@ def _dense(table: Any) -> Array:
     if n_values > MAX_DENSE:
         raise ValueError(
             f"X must have at most {MAX_DENSE:,} values as a sparse matrix, which is made dense, got {n_values:,}; "
-            "choose columns or rows before."
+            "choose fewer columns or rows."
         )
     return np.asarray(table.toarray())
 

@@ -43,7 +43,7 @@ class Layout:
         content = content if isinstance(content, dict) else {}
         features, targets, target_kind = (content.get(name) for name in ("features", "targets", "target_kind"))
         if content.get("categories"):
-            raise TableError("The model was trained with --one-hot, which this version has no use for: train it again.")
+            raise TableError("The model was trained with --one-hot, which this version does not support: train it again.")
         if not (_are_texts(features) and _are_texts(targets) and target_kind in ("number", "text", "boolean")):
             raise TableError("The model's description of its columns is damaged: train the model again.")
         return cls(tuple(features), tuple(targets), target_kind)

@@ -191,7 +191,7 @@ class Summary:
                 self.labels.append(value)
         if len(self.labels) > MAX_CLASSES:
             raise TableError(
-                f"The target must have at most {MAX_CLASSES:,} classes, got more: --task regression for numbers."
+                f"The target must have at most {MAX_CLASSES:,} classes, got more; --task regression takes numbers."
             )
         places = np.array([self.labels.index(value) for value in values.tolist()], dtype=np.float64)
         return places[inverse.ravel()].reshape(-1, 1)

@@ -185,4 +185,4 @@ def _open_map(path: Path, key: str, shape: tuple[int, ...]) -> Iterator[Any]:
                 raise ValueError(f"{str(path)!r} must hold {key!r} with shape {shape} and dtype uint8, got {got}.")
             yield found
     except OSError as error:
-        raise ValueError(f"{str(path)!r} must be a whole HDF5 file, got one that h5py cannot read ({error}).") from error
+        raise ValueError(f"{str(path)!r} must be a complete HDF5 file, got one that h5py cannot read ({error}).") from error

@@ -252,14 +252,14 @@ def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) 
                 known = None
             if known != mark:
                 raise TableError(
-                    f"{quoted(out)} must hold predictions of this model for this table to go on with --resume, got others: "
-                    "replace them with --force, or give another folder."
+                    f"{quoted(out)} must hold predictions of this model for this table to continue with --resume, got "
+                    "others: replace them with --force, or give another folder."
                 )
             return
         if not force:
             raise TableError(
-                f"{quoted(out)} holds predictions already: go on with --resume, replace them with --force, or give another "
-                "folder."
+                f"{quoted(out)} already has predictions: continue with --resume, replace them with --force, or give "
+                "another folder."
             )
         for old in existing:
             old.unlink()
@@ -285,7 +285,7 @@ def _write_part(
                     step(data.n_rows)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are whole.") from error
+        raise TableError(f"{quoted(path)} cannot be written: {reason}; the parts before it are complete.") from error
 
 
 # Measures of predictions from chunks of rows, in any order, whose parts from several processes merge
