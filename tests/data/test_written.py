@@ -61,6 +61,14 @@ def test_numbers_may_have_one_unit() -> None:
     assert number_style(["1 Jan 2020", "2 Jan 2020"]) is None
 
 
+def test_numbers_are_recognised_among_many_texts() -> None:
+    numbers = [f"{k},5" for k in range(3_000)]
+    style = number_style([*numbers, "soon"])
+    assert style is not None
+    assert style.wrong == ("soon",)
+    assert number_style([*numbers[:500], *(f"word {k}" for k in range(2_500))], share=0.5) is None
+
+
 def test_digits_with_leading_zeros_are_codes() -> None:
     assert number_style(["01067", "80331"]) is None
     assert number_style(["01", "12"]) is not None

@@ -38,8 +38,8 @@ MAX_CATEGORIES = 200
 _DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
 # Share of numbers from which texts that would be identifiers are numbers, with other texts among them.
 _NUMBER_SHARE = 0.5
-# Largest number of different units that a message names.
-_FEW_UNITS = 5
+# Texts whose units are looked at, and units that a message names.
+_SOME_TEXTS, _FEW_UNITS = 1_000, 5
 _DAY, _YEAR = 86_400.0, 365.0 * 86_400.0
 
 
@@ -195,9 +195,10 @@ def _text_column(
                 notes.add(column.name, f"is read as dates of the form {date[0]}")
             return _date_column(dataclasses.replace(column, date_format=date[0]), values, notes)
         if _are_identifiers(distinct, places):
-            units = [repr(unit) for unit in units_of(distinct)][:_FEW_UNITS]
-            is_measured = len(units) > 1 and sum(units_of(distinct).values()) >= _DISTINCT_SHARE * len(distinct)
-            mixed = f"has numbers with different units ({', '.join(units)})"
+            some = distinct[:_SOME_TEXTS]
+            units = units_of(some)
+            is_measured = len(units) > 1 and sum(units.values()) >= _DISTINCT_SHARE * len(some)
+            mixed = f"has numbers with different units ({', '.join(map(repr, list(units)[:_FEW_UNITS]))})"
             return notes.left_out(column, mixed if is_measured else _IDENTIFIER)
         if are_codes(distinct):
             notes.add(column.name, "has numbers with leading zeros and is read as text")

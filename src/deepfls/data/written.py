@@ -19,6 +19,8 @@ DECIMALS = (".", ",")
 _NEARLY_ALL = 0.9
 # Digits from which numbers of equal length with leading zeros are codes: 01 to 12 may be months.
 _CODE_DIGITS = 3
+# Texts of a large column that are looked at first, and the share of numbers among them below which the others are not.
+_SOME, _FEW = 500, 0.3
 _YEAR_1000 = -30_610_224_000.0  # in seconds since 1970
 
 _CURRENCY = r"(?:(?:R|US|A|C|NZ|HK)?\$|[€£¥₹₺₽₩]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|TRY|TL|CAD|AUD|SEK|NOK|DKK|PLN|kr|zł))"
@@ -138,6 +140,10 @@ def number_style(
 ) -> NumberStyle | None:
     """How distinct texts write numbers; None where fewer than a share of them are numbers, and for codes."""
     unknown = (lambda text: is_missing_text(text, missing_values)) if missing_values else is_no_number
+    texts = list(texts)
+    some = texts[:: max(1, len(texts) // _SOME)]
+    if len(texts) > 2 * _SOME and sum(_is_like_number(text) or unknown(text) for text in some) < _FEW * len(some):
+        return None  # long before all texts of a large table are read
     known = [text for text in texts if not unknown(text)]
     if not known or are_codes(known):
         return None
@@ -149,6 +155,10 @@ def number_style(
     both = len(marks) > 1 and len(wrong["."]) == len(wrong[","])
     differs = both and any(number_of(text, ".") != number_of(text, ",") for text in known if text not in wrong["."])
     return NumberStyle(best, not differs, _marks(known, best), tuple(wrong[best]))
+
+
+def _is_like_number(text: str) -> bool:
+    return any(number_of(text, mark) is not None for mark in DECIMALS) or _WITH_UNIT.fullmatch(text.strip()) is not None
 
 
 def _style_with_unit(texts: Sequence[str], decimal: str) -> NumberStyle | None:
