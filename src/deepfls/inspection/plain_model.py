@@ -255,3 +255,14 @@ def index_of(name: int | str, names: Sequence[str], argument: str) -> int:
     if isinstance(name, str):
         return list(names).index(check_option(argument, name, tuple(names)))
     return check_count(argument, name, 0, len(names) - 1)
+
+
+def most_important(estimator: FLSEstimator, count: int) -> list[int]:
+    """So many inputs, the most important first; the first ones of a model that has no record of their importance."""
+    importances = getattr(estimator, "feature_importances_", None)
+    if importances is None:
+        return list(range(min(count, estimator.n_features_in_)))
+    # The inputs of a category have the importance of their column.
+    spans = estimator.columns_.spans
+    of_inputs = np.concatenate([np.full(end - first, importances[c]) for c, (first, end) in enumerate(spans)])
+    return np.argsort(-of_inputs, kind="stable")[:count].tolist()

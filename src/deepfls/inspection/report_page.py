@@ -24,8 +24,15 @@ from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain import PlainSystem, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel, check_rows_given, outputs_of, rows_of, true_values
-from deepfls.inspection.system_plots import most_important
+from deepfls.inspection.plain_model import (
+    AnyModel,
+    PlainModel,
+    check_rows_given,
+    most_important,
+    outputs_of,
+    rows_of,
+    true_values,
+)
 from deepfls.inspection.words import (
     ALMOST_ANY,
     KIND_NAMES,

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from deepfls._checks.values import Array, check_count
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, one_row, rows_of
+from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, most_important, one_row, rows_of
 from deepfls.inspection.words import category_inputs, used_terms
 
 if TYPE_CHECKING:
@@ -207,17 +207,6 @@ def _panels(axes: Any, count: int) -> Any:
         n_rows = math.ceil(count / n_columns)
         axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
     return np.asarray(axes).ravel()
-
-
-def most_important(estimator: FLSEstimator, count: int) -> list[int]:
-    """So many inputs, the most important first; the first ones of a model that has no record of their importance."""
-    importances = getattr(estimator, "feature_importances_", None)
-    if importances is None:
-        return list(range(min(count, estimator.n_features_in_)))
-    # The inputs of a category have the importance of their column.
-    spans = estimator.columns_.spans
-    of_inputs = np.concatenate([np.full(end - first, importances[c]) for c, (first, end) in enumerate(spans)])
-    return np.argsort(-of_inputs, kind="stable")[:count].tolist()
 
 
 def _system_at(estimator: FLSEstimator, number: int) -> tuple[PlainSystem, str]:
