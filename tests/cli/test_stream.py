@@ -176,7 +176,7 @@ def test_train_tells_a_null_with_its_file_and_row_group(folder: Path, refused: R
     write(folder / "rows", {**columns(), "y": [None if row == 99 else v for row, v in enumerate(columns()["y"])]})
     assert refused(*STREAM, "--nulls", "error", code=1) == (
         "Column 'y' of row group 1 of 'rows/part-0.parquet' must have a number in every row, got a missing value in data "
-        "row 30; nulls='drop' (--nulls drop) leaves such rows out."
+        "row 30; --nulls drop leaves such rows out."
     )
 
 
@@ -326,3 +326,15 @@ def test_torchrun_trains_speaks_once_and_survives_the_kill_of_a_worker(rows: Pat
     source = ParquetSource(ROWS, target="y", features=["a", "b"], buffer_rows=200)
     alone = FLSRegressor(n_rules=3, epochs=3, batch_size=50, random_state=0, dtype="float64").fit(source)
     assert_close(load("m.fls"), alone, atol=1e-9)
+
+
+def test_text_dates_and_missing_values_are_streamed(run: Run, folder: Path) -> None:
+    lines = [
+        f"{'red' if k % 3 else ''},2024-01-{k % 28 + 1:02d},{k / 7:.3f},{-999 if k % 9 == 0 else k}" for k in range(60)
+    ]
+    (folder / "t.csv").write_text("colour,day,a,y\n" + "\n".join(lines).replace(",red", ",blue") + "\n")
+    settings = ("--n-rules", 2, "--epochs", 1, "--random-state", 0, "--missing-values", "-999", "--out", "m.fls")
+    result = run("train", "t.csv", "--target", "y", "--stream", *settings)
+    assert "7 rows without a target are left out" in result.stderr
+    assert "R²" in result.stdout
+    assert "53 rows" in run("evaluate", "m.fls", "t.csv", "--stream").stdout

@@ -116,7 +116,7 @@ def _measure_stream(
 
     def chunks() -> Iterator[tuple[Any, Array]]:
         for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns):
-            data = with_targets(data, model.layout, nulls)
+            data = with_targets(data, model.layout, nulls, model.estimator.missing_values, model.estimator.decimal)
             n_rows.add_(data.n_rows)
             if data.n_rows:
                 yield model.inputs(data), model.targets(data)

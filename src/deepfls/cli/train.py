@@ -237,6 +237,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             layout, classes = _with_task(source.layout, given.get("task", "auto"))
             adapted = _arguments_for(layout, arguments, classes=classes)
             source = source if classes else source.with_numbers()
+            source = source.with_target_settings(adapted.get("missing_values"), adapted.get("decimal", "auto"))
         fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
         trained = source.part(seed, fraction, 1.0) if fraction > 0 else source
         share = min(1.0, _MEASURED_ROWS / n_rows)

@@ -125,7 +125,7 @@ class ParquetSource:
         if isinstance(settings, Columns):
             other._table = settings
             return other
-        other._missing_values, other._decimal = settings.missing_values, settings.decimal
+        other = self.with_target_settings(settings.missing_values, settings.decimal)
         names = list(self.layout.features)
         types = [self.files.schema.field(name).type for name in names]
         numbers = [kind_of(kind) == "number" for kind in types]
@@ -173,8 +173,14 @@ class ParquetSource:
         other._shares = (*self._shares, (seed, low, high))
         return other
 
-    def read(self, number: int, *, classes: bool = False) -> SourceRows:
-        """Rows of a row group; ``classes`` takes the target as the name of a class."""
+    def with_target_settings(self, missing_values: Sequence[str] | None, decimal: str) -> ParquetSource:
+        """The same source with these settings of the estimator for its targets; :meth:`with_columns` sets them too."""
+        other = copy.copy(self)
+        other._missing_values, other._decimal = missing_values, decimal
+        return other
+
+    def read(self, number: int, *, classes: bool = False, inputs: bool = True) -> SourceRows:
+        """Rows of a row group; ``classes`` takes the target as the name of a class, and inputs may be left out."""
         data = self.files.table(number, self._columns)
         group = self.files.groups[number]
         rows = group.first_row + np.arange(group.n_rows)
@@ -188,7 +194,7 @@ class ParquetSource:
         try:
             labels = targets(data, self.layout, classes=True, decimal=self._decimal) if classes else None
             last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
-            columns = self._encoded(data, last)
+            columns = self._encoded(data, last) if inputs else _number_columns(data, last, self._decimal)
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
@@ -200,7 +206,7 @@ class ParquetSource:
         if not used.all():
             columns, rows = columns[:, used], rows[used]
             labels = None if labels is None else labels[used]
-        return SourceRows(columns, labels, self.n_features, self.weight is not None, rows, n_dropped)
+        return SourceRows(columns, labels, self.n_features if inputs else 0, self.weight is not None, rows, n_dropped)
 
     def _encoded(self, data: DataTable, last: list[str]) -> Array:
         """Inputs, then the columns of numbers ``last``, (columns, rows)."""
@@ -224,7 +230,8 @@ class ParquetSource:
 
     def tables(self, numbers: Sequence[int], *, classes: bool = False) -> Iterator[tuple[pa.Table, Array]]:
         """Inputs as they are in the files, and targets, of row groups in turn."""
-        for number, rows in self.all_rows(numbers, classes=classes):
+        for number in numbers:
+            rows = self.read(number, classes=classes, inputs=False)
             table = self.files.table(number, list(self.layout.features)).table
             yield table.take(rows.rows - self.files.groups[number].first_row), rows.y
 
