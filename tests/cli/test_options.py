@@ -297,6 +297,7 @@ def test_several_integers_are_one_number_or_a_list() -> None:
         ("export one with plane=.", "export one with --plane."),
         ("outliers='keep' (--outliers keep) uses it.", "--outliers keep uses it."),
         ("categorical=['a b'] (--categorical 'a b') takes it.", "--categorical 'a b' takes it."),
+        ("for example: --target=--y", "for example: --target=--y"),
         ("Column 'colour=red' is left as it is.", "Column 'colour=red' is left as it is."),
     ],
 )

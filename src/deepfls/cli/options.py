@@ -97,7 +97,7 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
 
 
 # An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
-_ARGUMENT = re.compile(r"""\b([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
+_ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
 _WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
 
 
