@@ -197,6 +197,17 @@ def test_evaluate_leaves_rows_out_when_asked(folder: Path, model: str, run: Run,
         assert json.loads(run("evaluate", model, ROWS, *flags, "--json").stdout)["rows"] == 595
 
 
+def test_a_row_group_without_any_target_is_left_out(folder: Path, model: str, run: Run, refused: Refused) -> None:
+    targets = columns()["y"]
+    write(folder / "rows", {**columns(), "y": [None if row < 300 else value for row, value in enumerate(targets)]})
+    result = run("evaluate", model, ROWS, "--stream", "--json")
+    assert json.loads(result.stdout)["rows"] == 300
+    assert result.stderr == "Warning: 300 rows without a target are left out.\n"
+    write(folder / "rows", {**columns(), "y": pa.array([None] * 600, type=pa.float64())})
+    message = refused("evaluate", model, ROWS, "--stream", code=1)
+    assert message == "The table must have rows with a target, got no value in column 'y'."
+
+
 # Predict
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 
 import numpy as np
 import pandas as pd
@@ -208,3 +209,12 @@ def test_a_category_is_one_input_of_an_explanation() -> None:
     assert "colour=" not in text
     assert f"{table['colour'][1]}  mean of all" in text
     assert arrow_table(explained_rows(estimator, table))["value"].to_pylist()[1] == "missing"
+
+
+def test_an_input_that_is_not_known_is_shown_as_unknown() -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    x[::5, 1] = np.nan
+    model = FLSRegressor(kind="t1", n_rules=2, epochs=2, random_state=0).fit(x, x[:, 0])
+    shown = str(model.explain([[0.5, np.nan]]))
+    assert re.search(r"^x1 +unknown ", shown, flags=re.MULTILINE)
+    assert "nan" not in shown

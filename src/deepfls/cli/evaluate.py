@@ -112,22 +112,27 @@ def _measure_stream(
 
     with group.together():
         files, columns = model.stream(source, model.layout.targets, output)
-    n_rows = torch.tensor(0)
+    counts = torch.zeros(2, dtype=torch.int64)  # rows that are measured, rows without a target
 
     def chunks() -> Iterator[tuple[Any, Array]]:
+        texts = model.estimator.missing_values, model.estimator.decimal
         for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns):
-            data = with_targets(data, model.layout, nulls, model.estimator.missing_values, model.estimator.decimal)
-            n_rows.add_(data.n_rows)
-            if data.n_rows:
-                yield model.inputs(data), model.targets(data)
+            known = with_targets(data, model.layout, nulls, *texts, is_part=True)
+            counts.add_(torch.tensor([known.n_rows, data.n_rows - known.n_rows]))
+            if known.n_rows:
+                yield model.inputs(known), model.targets(known)
 
     scores = scores_of(model, chunks(), group)
-    return list(files.files), int(group.total(n_rows)), scores
+    n_rows, n_left_out = group.total(counts).tolist()
+    if n_left_out and group.leads:
+        verb = "is" if n_left_out == 1 else "are"
+        warnings.warn(f"{counted(n_left_out, 'row')} without a target {verb} left out.", stacklevel=2)
+    return list(files.files), n_rows, scores
 
 
 def scores_of(model: Model, chunks: Iterable[tuple[Any, Array]], group: Group) -> Scores:
     """RMSE, MAE and R² of numbers, accuracy and log loss of classes, over the chunks (x, y) of all processes."""
-    from deepfls.data.tables import listed
+    from deepfls.data.tables import TableError, listed, quoted
     from deepfls.estimators.table_model import ClassScores, NumberScores, merged_scores
 
     names, classes = model.target_names, model.classes
@@ -143,6 +148,8 @@ def scores_of(model: Model, chunks: Iterable[tuple[Any, Array]], group: Group) -
             else:
                 scores[names[0]].update(y, model.estimator.predict_proba(x))
     merged_scores(scores, group)
+    if not scores[names[0]].n_rows:
+        raise TableError(f"The table must have rows with a target, got no value in column {quoted(names[0])}.")
     unknown = [value for score in scores.values() for value in getattr(score, "unknown", [])]
     if unknown and group.leads:
         warnings.warn(f"The model has no class {listed(unknown)}: rows of it count as wrong.", stacklevel=2)

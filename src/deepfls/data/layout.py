@@ -180,8 +180,13 @@ def with_targets(
     missing_values: Sequence[str] | None = None,
     decimal: str = "auto",
     weight: str | None = None,
+    *,
+    is_part: bool = False,
 ) -> DataTable:
-    """The rows that have a target and a weight; a warning counts the others, or an error where ``nulls`` is "error"."""
+    """The rows that have a target and a weight; a warning counts the others, or an error where ``nulls`` is "error".
+
+    A table without any such row is an error. One that ``is_part`` of a larger table may have none, and gives no warning.
+    """
     known = has_targets(data, layout, missing_values, decimal)
     for name in layout.targets:
         if pa.types.is_floating(data.column(name).type):
@@ -202,9 +207,11 @@ def with_targets(
             f"{data.label} must have {what.replace(' or ', ' and ')} in every row, got {count}, the first in "
             f"{data.place(row)}; --nulls drop leaves such rows out."
         )
-    if n_missing == data.n_rows:
-        raise TableError(f"{data.label} must have rows with a target, got no value in column {quoted(layout.targets[0])}.")
-    warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out.", stacklevel=3)
+    if not is_part:
+        if n_missing == data.n_rows:
+            name = quoted(layout.targets[0])
+            raise TableError(f"{data.label} must have rows with a target, got no value in column {name}.")
+        warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out.", stacklevel=3)
     return replace(data, table=data.table.filter(known), files=data.files[:1], sizes=(data.n_rows - n_missing,))
 
 

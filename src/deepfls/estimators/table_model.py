@@ -308,6 +308,10 @@ class NumberScores:
         self._sums = np.zeros(3)  # rows, squared errors, absolute errors
         self._truth = Standardizer(1)
 
+    @property
+    def n_rows(self) -> int:
+        return int(self._sums[0])
+
     def update(self, truth: Array, predicted: Array) -> None:
         error = truth - predicted
         self._sums += [len(error), float(error @ error), float(np.abs(error).sum())]
@@ -336,6 +340,10 @@ class ClassScores:
         self._classes = classes
         self._sums = np.zeros(3)  # rows, right ones, losses
         self.unknown: list[Any] = []
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._sums[0])
 
     def update(self, truth: Array, probabilities: Array) -> None:
         right = self._classes[probabilities.argmax(axis=1)] == truth

@@ -374,7 +374,7 @@ def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     for place in order[:top].tolist():
         name, first, end, column = inputs[place]
         if column is None:
-            values = [number_text(row[first], digits) for row in (e.x, e.reference)]
+            values = ["unknown" if np.isnan(row[first]) else number_text(row[first], digits) for row in (e.x, e.reference)]
         else:
             values = [shortened(column.category(e.x[first:end])), "mean of all"]
         rows.append([shortened(name), *values, signed_text(pushes[place], digits)])

@@ -221,7 +221,7 @@ class CheckpointFolder:
             kept = f"; the checkpoint of step {_number(steps[-1])} is whole" if steps else ""
             raise CheckpointError(
                 f"checkpoint {str(self.path / name)!r} could not be written ({error.strerror or error}){kept}: make room "
-                "and go on with --resume (resume=True)."
+                "and continue with --resume (resume=True)."
             ) from error
 
 
