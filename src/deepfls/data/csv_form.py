@@ -30,14 +30,14 @@ _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 # Numbers that may have points for thousands, and those that surely have a decimal comma.
 _MAYBE_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})*")
 _DECIMAL_COMMA = re.compile(r"[+-]?\d[\d.]*,(\d{1,2}|\d{4,})")
-# First bytes of files that are no text tables, and what to do with them.
+# First bytes of files that are not text tables, and what to do with them.
 _OTHER_FILES = (
     (b"PAR1", "is a Parquet file: rename it to end in .parquet"),
     (b"PK\x03\x04", "is an Excel workbook or a zip archive: rename the one to end in .xlsx, or unpack the other"),
     (b"\x1f\x8b", "is compressed by gzip: rename it to end in .csv.gz"),
     (b"\xd0\xcf\x11\xe0", "is an Excel workbook of an old version, or with a password: save the sheet as CSV"),
 )
-# First characters of text files that are no tables, and what to do with them.
+# First characters of text files that are not tables, and what to do with them.
 _OTHER_TEXTS = (
     (("<!doctype html", "<html", "<table"), "is a web page: download the table itself, or save it as CSV"),
     (("<?xml",), "is an XML file: save the table as CSV"),
@@ -66,7 +66,7 @@ class CsvForm(NamedTuple):
 
 
 def open_csv_form(path: Path, label: str) -> tuple[Any, CsvForm]:
-    """What pyarrow is to read, the path or a stream, and its form; a :class:`TableError` for a file that is no table."""
+    """What pyarrow is to read, the path or a stream, and its form; a :class:`TableError` for a file that is not a table."""
     compressed = path.name.lower().endswith(".gz")
     with path.open("rb") as file:
         first = file.read(8)
@@ -307,7 +307,7 @@ def opened_archive(content: bytes, max_unpacked: int) -> Iterator[zipfile.ZipFil
 def first_sheet(
     content: bytes, *, max_rows: int = 1_048_576, max_columns: int = 16_384, max_unpacked: int = 1 << 30
 ) -> Sheet:
-    """The first sheet with a table: values of formulas, "" for an empty cell. ValueError where the file is no workbook."""
+    """The first sheet with a table: values of formulas, "" for an empty cell. ValueError for other files."""
     with opened_archive(content, max_unpacked):
         pass
     from openpyxl import load_workbook  # here: keeps the import of this file light

@@ -31,7 +31,7 @@ class RawTable:
 def as_table(table: Any) -> Any:
     """X as a frame or as an array; a sparse matrix is made dense, and masked values become missing ones.
 
-    What is no table is refused with what to do.
+    Anything else raises an error that says what to do.
     """
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
         return _dense(table)
@@ -143,7 +143,7 @@ def raw_values(column: Any) -> Any:
     if kind.startswith("period"):
         column = column.dt.to_timestamp()
     elif isinstance(column, np.ndarray):
-        # Arrow knows dates and durations of some units only.
+        # Arrow supports dates and durations of some units only.
         column = column.astype(f"{column.dtype.kind}8[us]") if column.dtype.kind in "Mm" else column.tolist()
     try:
         values = pa.array(column, from_pandas=True)

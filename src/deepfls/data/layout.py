@@ -20,7 +20,7 @@ from deepfls.data.frames import number_array
 from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, quoted
 from deepfls.data.written import NumberStyle, number_style
 
-# Different texts from which a target of numbers with a word among them is no list of classes.
+# Different texts from which a target of numbers with a word among them is not a list of classes.
 _MANY_TEXTS = 20
 _AS_CLASSES = "; --task classification takes it as classes, and an empty value as missing"
 

@@ -3,8 +3,8 @@
 :mod:`deepfls.estimators.comparison` chooses the path, the number of epochs on it, whether most of several systems are
 corrections, and how much of a linear model to mix into a system. The mixture of a system and a line is a system
 again, because the consequents of rules are linear: ``a y_p + b (s · x + t)`` has the slopes ``a a_p + b s`` and the
-intercept ``a a_p0 + b t``. So the model stays one set of rules, and on rows of noise that a system would learn by heart it
-becomes a line.
+intercept ``a a_p0 + b t``. So the model stays one set of rules, and becomes a line where a system would memorise
+noise.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ class _HeldOut:
     def _useful_share(self, outputs: dict[float, Array]) -> float:
         """The largest share of the epochs that the other folds need to see, from the outputs of the first one.
 
-        Beyond twice the best share only if the loss has not risen by much: where it has, rows are learned by heart.
+        Beyond twice the best share only if the loss has not risen by much: where it has, the system memorises its rows.
         """
         losses = {share: self._loss(found) for share, found in outputs.items() if np.isfinite(found).all()}
         if not losses:
@@ -224,7 +224,7 @@ class _HeldOut:
         if self._task.n_classes is None:
             mixture = mixture + (1.0 - own - other) * self._mean
         loss, pure = self._loss(mixture), self._loss(outputs)
-        # Systems of the folds have fewer rows than the one to come, and deserve a smaller share than that one.
+        # Systems of the folds learn from fewer rows than the final one, so their best share is smaller than its best share.
         return (pure, 1.0, 0.0) if pure <= _ENOUGH * loss else (loss, own, other)
 
     def _number_shares(self, outputs: Array, line: Array) -> tuple[Array, Array]:

@@ -48,7 +48,7 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
     Returns
     -------
     FLSRegressor or FLSClassifier
-        Fitted, with the settings it was trained with; those that are no plain values (a callable loss) are the defaults.
+        Fitted, with the settings it was trained with; others than plain values (a callable loss) have their defaults.
     """
     description, arrays = read_model(path)
     try:

@@ -1,7 +1,7 @@
 """Planes of a trained General Type-2 system in the units of the targets: quantiles, conformal scores, intervals.
 
 The score of a target is the width t of the plane whose end it is: 0 in the middle, 1 at an end of the widest plane. The
-width and the level α of a plane determine each other. Beyond the widest plane the score goes on by the distance from it.
+width and the level α of a plane determine each other. Beyond the widest plane the score grows with the distance from it.
 
 The ends of a plane of several systems are the means of theirs: they are nested and never cross, as those of each are.
 """

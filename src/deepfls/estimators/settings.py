@@ -185,7 +185,7 @@ SETTINGS_TEXT = """
         Options of the optimiser, such as ``momentum``. None: its defaults.
     learning_rate : float or "auto"
         The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05; or,
-        with ``epochs="auto"``, thrice that, if it is better on training rows held out in turn.
+        with ``epochs="auto"``, three times that, if it is better on training rows held out in turn.
     schedule : {"auto", "averaged", "onecycle", "cosine", "constant"}
         How the learning rate moves over the run. "averaged": it does not, and the parameters after the epochs are averaged,
         the last ones most; "onecycle": a short rise and a long fall; "cosine": a fall alone; "constant": not at all.
@@ -229,7 +229,7 @@ SETTINGS_TEXT = """
     scaling : {"standard", "none"}
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
     extrapolation : {"linear", "clip"}
-        Beyond the range of an input in the training data: rules go on as they are, or the value counts as the nearest one
+        Beyond the range of an input in the training data: rules extrapolate, or the value counts as the nearest one
         within the range.
 <coverage>
     calibration_fraction : float or "auto"

@@ -117,7 +117,7 @@ class BandDisplay(Display):
     def from_estimator(
         cls, estimator: FLSEstimator, X: Any, y: Any = None, *, output: int = 0, ax: Axes | None = None
     ) -> BandDisplay:
-        """The type-reduced set of one output around the crisp output. It is no prediction interval."""
+        """The type-reduced set of one output around the crisp output. It is not a prediction interval."""
         s = PlainModel.of(estimator)
         reduced = s.output(rows_of(estimator, X))
         truth = None if y is None else _output_of(y, output)

@@ -1,4 +1,4 @@
-"""Checkpoints: the state of a run in a folder, so that a run that was stopped at any moment goes on as if it had not been.
+"""Checkpoints: the state of a run in a folder, so that a run that was stopped at any moment continues to the same result.
 
 A checkpoint is one safetensors file with a JSON description and a digest, flushed to disk before it takes its name, so a
 file under its name is whole. The two newest are kept: where the disk has damaged one, the one before it serves. A lock that
@@ -37,7 +37,7 @@ _KEPT = 2
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that cannot be written, or that this run cannot go on from."""
+    """A checkpoint that cannot be written, or from which this run cannot continue."""
 
 
 # Before version 2 every parameter was an array of its own.
@@ -75,7 +75,7 @@ class Checkpoints:
     every : int or str
         Steps between two checkpoints, or a time: 200, "30s", "5min", "1h".
     resume : bool
-        Whether to go on from the newest checkpoint in the folder; without one the run starts from the beginning.
+        Whether to continue from the newest checkpoint in the folder; without one the run starts from the beginning.
 
     Examples
     --------
@@ -156,7 +156,7 @@ class CheckpointFolder:
         if not self._asked.resume:
             raise CheckpointError(
                 f"checkpoint_dir must be an empty folder for a new run, got {str(self.path)!r} with a checkpoint of step "
-                f"{_number(steps[-1])}: go on from it with --resume (resume=True), or give another folder."
+                f"{_number(steps[-1])}: continue from it with --resume (resume=True), or give another folder."
             )
         start = (self.path / _START).read_bytes()
         description, _ = _FORMAT.unpacked(start, self.path / _START)
@@ -188,7 +188,7 @@ class CheckpointFolder:
         return self._found
 
     def begin(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
-        """Keep what a run knows before its first step."""
+        """Store what is known before the first step of a run."""
         self._write(_START, {**description, "settings": self._settings}, arrays)
 
     def due(self, n_steps: int) -> bool:
@@ -226,7 +226,7 @@ class CheckpointFolder:
 
 
 def check_same_run(before: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to go on from the checkpoint of another run."""
+    """Raise an error if the checkpoint is that of another run."""
     for name in dict.fromkeys([*now, *before]):
         if before.get(name) != now.get(name):
             old, new = (json.dumps(part.get(name))[:200] for part in (before, now))

@@ -124,7 +124,7 @@ class TorchOptimizer:
         flat.project()
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """Plain values and tensors to go on from."""
+        """Plain values and tensors from which a run continues."""
         entries = self._optimizer.state_dict()["state"].get(0, {})
         tensors = {name: value.detach() for name, value in entries.items() if isinstance(value, Tensor)}
         return {name: value for name, value in entries.items() if name not in tensors}, tensors

@@ -69,7 +69,7 @@ def batch_size(n_rows: int) -> int:
 def epochs(n_rows: int, batch_size: int) -> int:
     """About 600 steps times the fourth root of the rows: 3,400 for a thousand rows, 19,000 for a million.
 
-    And no more than nine for every two rows: few rows are learned by heart.
+    At most 4.5 steps for each row: with more, a system memorises small tables.
     """
     n_steps = min(600.0 * n_rows**0.25, 4.5 * n_rows)
     return int(np.clip(round(n_steps / math.ceil(n_rows / batch_size)), 5, 400))
@@ -81,12 +81,12 @@ def learning_rate(n_rows: int) -> float:
 
 
 def width(n_rows: int) -> float:
-    """Wide sets, nearly one common model, where rows are few; narrower the more there are, as bandwidths are."""
+    """Wide sets, nearly one common model, for few rows; narrower with more rows, like a kernel bandwidth."""
     return float(np.clip((500 / n_rows) ** 0.25, 0.3, 1.0))
 
 
 def weight_decay(n_rows: int) -> float:
-    """1 up to 350 rows, then falling as their number grows: a pull as strong as 350 rows are."""
+    """1 up to 350 rows, then 350 / rows: the penalty weighs as much as 350 rows."""
     return min(1.0, 350 / n_rows)
 
 

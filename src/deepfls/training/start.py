@@ -25,7 +25,7 @@ CONSEQUENTS = ("ridge", "random")
 
 # Of tables larger than this, k-means sees a sample for a few rounds: docs/recipe.md has what more of both was worth.
 _KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
-# Elements of one chunk of the design matrix, and unknowns of one linear solve, that a laptop takes in its stride.
+# Largest number of elements of one chunk of the design matrix, and of unknowns of one linear solve.
 _CHUNK_ELEMENTS = 2**24
 _MAX_UNKNOWNS = 3_000
 # Least width of a set in spacings of the data, largest in ranges of it, and the rows that tell the spacing.
@@ -122,7 +122,7 @@ def width_limits(rows: Array, span: Array) -> Array:
     length = span[1] - span[0]
     n_gaps = np.array([max(len(np.unique(column)) - 1, 1) for column in rows.T])
     limits = np.stack([_NARROWEST * length / n_gaps, _WIDEST * length])
-    # A range of rounding errors is no range: its limits would leave no width between them.
+    # A range of the size of rounding errors has no limits: they would leave no width between them.
     limits = np.where(_WIDEST * length > 8 * MIN_SIGMA, limits, [[MIN_SIGMA], [MAX_SIGMA]])
     return np.clip(limits, 2 * MIN_SIGMA, MAX_SIGMA / 2)
 

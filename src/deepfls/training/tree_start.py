@@ -1,7 +1,7 @@
 """Sets at the leaves of a regression tree, and the consequents that go with them: a system without gradient steps.
 
-Where targets hang on narrow parts of single inputs, such as days that share a reading, k-means does not find these parts:
-it sees the inputs alone. A tree cuts where the targets change.
+K-means looks at the inputs alone, so it misses narrow ranges of single inputs on which the targets depend, such as days
+that share a reading. A tree splits where the targets change.
 """
 
 from __future__ import annotations
