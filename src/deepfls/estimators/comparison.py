@@ -40,7 +40,7 @@ _STEEPEST = 2.0
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
 # Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
-_BETTER = 0.9
+_BETTER = 0.95
 
 
 def choose(
