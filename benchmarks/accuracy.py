@@ -196,11 +196,16 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     figure, ax = plt.subplots(figsize=(7.5, 0.5 * len(names) + 1.2), layout="constrained")
     for model in (*OURS, *OTHERS):
         places = [k for k, name in enumerate(names) if (name, model) in found]
+        if not places:
+            continue
         best = [min(v for (other, _), v in found.items() if other == names[k]) for k in places]
         values = [found[names[k], model] / low for k, low in zip(places, best, strict=True)]
         style = {"marker": "D", "s": 46, "zorder": 3} if model in OURS else {"marker": "o", "s": 26, "alpha": 0.7}
         ax.scatter(values, places, label=model, **style)
     ax.set(xscale="log", xlabel="test RMSE / that of the best model", yticks=range(len(names)), yticklabels=names)
+    ticks = [1, 2, 5, 10, 20, 50]
+    ax.set_xticks(ticks, map(str, ticks))
+    ax.minorticks_off()
     ax.invert_yaxis()
     ax.legend(ncols=4, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.15 - 0.6 / len(names)))
     figure.savefig(path, dpi=150)
