@@ -47,15 +47,16 @@ def paths(n_rows: int, *, several: bool) -> tuple[Path, ...]:
     Where rows are few the slopes are nearly common to all rules. The second path has three times the rate: averaged over
     the epochs it fits noise less closely, and needs fewer of them. The third has narrow sets: what is too rough in one
     system is even in a mean; with many rows, corrections find narrow structure. The last two are for rows with little
-    noise: little decay and twice the epochs, and no decay at all.
+    noise: little decay or none, and for small tables twice the epochs.
     """
     decay = 100.0 * min(1.0, 1_000 / n_rows)
     usual = Path(1.0, decay, shares=(0.06, 0.12, 0.25, 0.5, 1.0))
     fast = Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
     narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
-    # Strong decay is the safer guess, so these must be better by a factor.
-    long = Path(1.0, 1.0, shares=(1.0, 2.0), below=0.1, factor=0.95)
-    exact = Path(1.0, 0.0, shares=(1.0, 2.0), below=0.01, factor=0.95)
+    # Strong decay is the safer guess, so these must be better by a factor. Large tables have steps enough.
+    shares = (1.0, 2.0) if n_rows < _FOLD_ROWS else (1.0,)
+    long = Path(1.0, 1.0, shares=shares, below=0.1, factor=0.95)
+    exact = Path(1.0, 0.0, shares=shares, below=0.01, factor=0.95)
     if several and n_rows < CORRECTION_ROWS:
         return usual, fast, narrow, long, exact
     return usual, fast, long, exact
