@@ -50,3 +50,7 @@ def test_narrow_sets_are_compared_for_several_systems_of_few_rows(n_rows: int, s
 @pytest.mark.parametrize(("n_rows", "longest"), [(3_999, 2.0), (4_000, 1.0)])
 def test_small_tables_with_little_noise_may_have_twice_the_epochs(n_rows: int, longest: float) -> None:
     assert {path.shares[-1] for path in recipe.paths(n_rows, several=False) if path.below < 1.0} == {longest}
+
+
+def test_very_large_tables_have_no_path_of_less_decay() -> None:
+    assert [path.decay for path in recipe.paths(200_000, several=False) if path.below < 1.0] == [0.0]

@@ -59,7 +59,7 @@ def paths(n_rows: int, *, several: bool) -> tuple[Path, ...]:
     exact = Path(1.0, 0.0, shares=shares, below=0.01, factor=0.95)
     if several and n_rows < CORRECTION_ROWS:
         return usual, fast, narrow, long, exact
-    return usual, fast, long, exact
+    return (usual, fast, long, exact) if long.decay < decay else (usual, fast, exact)
 
 
 def batch_size(n_rows: int) -> int:
