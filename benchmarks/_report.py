@@ -22,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from deepfls import __version__
-from deepfls._checks.values import check_option
+from deepfls._checks.arguments import check_option
 from deepfls._files import write_whole
 
 INTERRUPTED = 130

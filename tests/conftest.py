@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+# Read when torch is loaded, here and in the processes that tests start. Threads of matrix products that wait for each other
+# hold a core each: where cores are shared, a small product then takes a hundred times as long.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 settings.register_profile("tests", deadline=None)  # on a busy machine a deadline fails tests that are right
 settings.load_profile("tests")

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from deepfls._checks.values import check_count, check_coverage, check_same_length
+from deepfls._checks.arguments import check_count, check_coverage
+from deepfls._checks.values import check_same_length
 
 
 def log_loss(y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from deepfls.cli.output import CommandOutput, aligned, counted
+from deepfls._checks.arguments import counted
+from deepfls.cli.output import CommandOutput, aligned
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from deepfls._checks.values import did_you_mean
-from deepfls.data.tables import TableError, kind_of, listed, quoted, read_table
+from deepfls._checks.arguments import did_you_mean, listed, quoted
+from deepfls.data.tables import TableError, kind_of, read_table
 
 Write = Callable[[str, "str | bytes"], Path]
 

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deepfls._checks.arguments import counted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, counted, shown
+from deepfls.cli.output import CommandOutput, shown
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deepfls._checks.arguments import counted, listed, quoted
 from deepfls.cli import options as o
-from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, counted, shown, started_processes
+from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, shown, started_processes
 
 if TYPE_CHECKING:
     from deepfls._checks.values import Array
@@ -132,7 +133,7 @@ def _measure_stream(
 
 def scores_of(model: Model, chunks: Iterable[tuple[Any, Array]], group: Group) -> Scores:
     """RMSE, MAE and R² of numbers, accuracy and log loss of classes, over the chunks (x, y) of all processes."""
-    from deepfls.data.tables import TableError, listed, quoted
+    from deepfls.data.tables import TableError
     from deepfls.estimators.table_model import ClassScores, NumberScores, merged_scores
 
     names, classes = model.target_names, model.classes

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from deepfls._checks.arguments import counted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, counted, shown
+from deepfls.cli.output import CommandOutput, UsageError, shown
 
 _FORMATS = ("text", "table", "markdown")
 

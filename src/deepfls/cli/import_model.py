@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepfls._checks.arguments import counted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, counted, shown
+from deepfls.cli.output import CommandOutput, UsageError, shown
 
 if TYPE_CHECKING:
     from deepfls.estimators import FLSRegressor

@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from deepfls._checks.arguments import listed, quoted
 from deepfls._checks.values import Array
 from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.frames import raw_table
 from deepfls.data.layout import learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.tables import DELIMITED, DataTable, TableError, find_files, listed, no_such_file, quoted, read_table
+from deepfls.data.tables import DELIMITED, DataTable, TableError, find_files, no_such_file, read_table
 from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:

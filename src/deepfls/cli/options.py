@@ -23,6 +23,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from deepfls._checks.arguments import did_you_mean, quoted
 from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, started_processes
 
 DATA, RUN, SETTINGS, OUTPUT = "Data", "Run", "Settings of FLSRegressor and FLSClassifier", "Output"
@@ -78,8 +79,6 @@ def option_of(name: str) -> str:
 def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
-        from deepfls._checks.values import did_you_mean
-
         hint = did_you_mean(value, choices)
         raise UsageError(f"{option} must be one of {', '.join(map(repr, choices))}, got {value!r}.{hint}")
     return value
@@ -327,8 +326,6 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     """Take the options of a TOML file as defaults: those at its top, then those of the table named after the command."""
     if path is None:
         return None
-    from deepfls._checks.values import did_you_mean
-    from deepfls.data.tables import quoted
 
     label, content = quoted(path), _parse_toml(Path(path))
     known = {parameter.name: parameter for parameter in ctx.command.params if parameter.name not in _NOT_IN_FILE}
@@ -375,7 +372,7 @@ def _option_text(parameter: Any, value: Any) -> str | list[str] | None:
 
 
 def _parse_toml(path: Path) -> dict[str, Any]:
-    from deepfls.data.tables import no_such_file, quoted
+    from deepfls.data.tables import no_such_file
 
     try:
         import tomllib

@@ -49,17 +49,6 @@ class UsageError(Exception):
     """A command was called with options that cannot work."""
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and its noun, in the plural unless the number is 1.
-
-    Examples
-    --------
-    >>> counted(1, "row"), counted(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def printable(text: object) -> str:
     """Text with every control character as its escape, so that it cannot act on the terminal.
 

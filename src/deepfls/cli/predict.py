@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deepfls._checks.arguments import counted, quoted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, counted, printable, shown, started_processes
+from deepfls.cli.output import CommandOutput, UsageError, printable, shown, started_processes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -147,7 +148,6 @@ def _write_parts(
     """
     with output.working("starting"):
         from deepfls.cli.opening import open_model
-        from deepfls.data.tables import quoted
         from deepfls.estimators.table_model import write_parts
         from deepfls.training.distributed import process_group
         from deepfls.training.progress import ReadingBar
@@ -198,7 +198,6 @@ def _write_parts_on_ray(
     """Write a folder of predictions by the workers of a Ray cluster."""
     with output.working("starting"):
         from deepfls.cli.opening import open_model
-        from deepfls.data.tables import quoted
         from deepfls.engines import ray as engine
 
     if out is None or out.suffix or out.is_file() or not out.parent.is_dir():

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepfls._checks.arguments import counted, did_you_mean, quoted
 from deepfls.cli import options as o
 from deepfls.cli.evaluate import Scores, interval_scores_of, json_scores, print_interval_scores, print_scores, scores_of
 from deepfls.cli.import_model import check_start, features_of_start, started_from
-from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, counted, shown, started_processes
+from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, shown, started_processes
 
 if TYPE_CHECKING:
     from deepfls._checks.values import Array
@@ -98,7 +99,6 @@ def _run(given: Mapping[str, Any], output: CommandOutput) -> bool:
     with (_open_stream if streamed else _open_table)(given, arguments, output) as rows:
         from deepfls import FLSClassifier, FLSRegressor
         from deepfls.cli.opening import Model
-        from deepfls.data.tables import quoted
 
         _announce(output, rows)
         began = time.perf_counter()
@@ -327,8 +327,7 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
 
 def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: bool) -> dict[str, Any]:
     """Arguments of the estimator, whose columns must be columns of the table."""
-    from deepfls._checks.values import did_you_mean
-    from deepfls.data.tables import TableError, quoted
+    from deepfls.data.tables import TableError
 
     for name in arguments:
         if classes and name not in o.settings_of("ClassifierSettings"):

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 
+from deepfls._checks.arguments import quoted
 from deepfls._files import replaced_file
 
 # The largest file of a named set has 4 MB.
@@ -118,7 +119,7 @@ def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bo
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from deepfls.data.csv_form import NULL_TEXTS, open_csv_form
-    from deepfls.data.tables import TableError, file_errors, kind_of, quoted
+    from deepfls.data.tables import TableError, file_errors, kind_of
 
     label = quoted(path)
     shown = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import LARGEST, Array, did_you_mean, listed, quoted
+from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
+from deepfls._checks.values import LARGEST, Array
 from deepfls.data.frames import RawTable, as_text, is_text, number_array
 from deepfls.data.written import (
     DECIMALS,
@@ -334,7 +335,7 @@ class Columns:
             row, place = np.argwhere(unknown)[0]
             column = next(c for c, (first, end) in zip(self.columns, self.spans, strict=True) if first <= place < end)
             n_rows = int(unknown.any(axis=1).sum())
-            rows = f"{n_rows:,} such row{'' if n_rows == 1 else 's'} in all"
+            rows = f"{counted(n_rows, 'such row')} in all"
             raise ValueError(
                 f"X must have no missing value with missing='error', got one in row {row}, column {column.name!r} ({rows})."
             )

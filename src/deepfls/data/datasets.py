@@ -16,7 +16,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_count, check_option
+from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.values import Array
 from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
 from deepfls.data.turbidity import (
     FEATURE_NAMES,

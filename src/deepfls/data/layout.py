@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deepfls._checks.arguments import counted, quoted
 from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, without_sentinels
 from deepfls.data.frames import number_array
-from deepfls.data.tables import KINDS, DataTable, TableError, kind_of, quoted
+from deepfls.data.tables import KINDS, DataTable, TableError, kind_of
 from deepfls.data.written import NumberStyle, number_style
 
 # Different texts from which a target of numbers with a word among them is not a list of classes.
@@ -200,7 +201,7 @@ def with_targets(
     n_missing = int((~known).sum())
     if n_missing == 0:
         return data
-    count = f"{n_missing:,} row{'s' if n_missing > 1 else ''} without {what}"
+    count = f"{counted(n_missing, 'row')} without {what}"
     if nulls == "error":
         row = int(np.argmin(known))
         raise TableError(

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_count, check_option, listed
+from deepfls._checks.arguments import check_count, check_option, listed
+from deepfls._checks.values import Array
 from deepfls.data.columns import (
     OTHER,
     Column,

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from deepfls._checks.arguments import listed, quoted
 from deepfls.data.cache import parquet_copy
-from deepfls.data.tables import CSV_ENDINGS, KINDS, PANDAS_INDEX, DataTable, TableError, find_files, kind_of, listed, quoted
+from deepfls.data.tables import CSV_ENDINGS, KINDS, PANDAS_INDEX, DataTable, TableError, find_files, kind_of
 
 # Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16

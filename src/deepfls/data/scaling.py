@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import Columns
 
@@ -238,9 +239,9 @@ def find_wild(x: Array, y: Array | None, names: Sequence[str]) -> Wild:
     kept = ~rows if rows.sum() <= max(1.0, _LEFT_OUT_SHARE * len(x)) else np.ones(len(x), dtype=bool)
     shown = ", ".join(map(repr, columns[:5])) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
     one = count == 1
-    words = f"{count:,} value{'' if one else 's'} of {shown} {'is' if one else 'are'} far beyond all others"
+    words = f"{counted(count, 'value')} of {shown} {'is' if one else 'are'} far beyond all others"
     done = "is clipped to them" if one else "are clipped to them"
     if not kept.all():
-        share = f"{int(rows.sum()):,} row{'' if rows.sum() == 1 else 's'}, {100 * rows.mean():.2g} %"
+        share = f"{counted(int(rows.sum()), 'row')}, {100 * rows.mean():.2g} %"
         done = f"left out of training ({share})"
     return Wild(x_bounds, y_bounds, kept, f"{words} and {done}; outliers='keep' (--outliers keep) uses such values.")

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deepfls._checks.values import LARGEST, Array, check_count, check_option
+from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.values import LARGEST, Array
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns

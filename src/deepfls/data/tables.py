@@ -14,9 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deepfls._checks.values import did_you_mean
-from deepfls._checks.values import listed as listed
-from deepfls._checks.values import quoted as quoted
+from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
 from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
 
@@ -169,10 +167,9 @@ def file_errors(label: str, action: str = "read") -> Iterator[None]:
         ragged = _RAGGED_ROW.match(str(error))
         if ragged is not None:
             row, expected, got = map(int, ragged.groups())
-            columns = f"{expected} column{'s' if expected > 1 else ''}"
             raise TableError(
-                f"{label} must have {columns} in every row as in its header, got {got} in data row {row - 1}: correct that "
-                "row, or remove it."
+                f"{label} must have {counted(expected, 'column')} in every row as in its header, got {got} in data row "
+                f"{row - 1}: correct that row, or remove it."
             ) from None
         other = _OTHER_VALUE.match(str(error))
         if other is not None:

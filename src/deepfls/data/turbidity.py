@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_count, check_option
+from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.values import Array
 from deepfls.data.cache import search_folders
 
 FILE_NAMES = ("LinkeTurbidities.h5", "Altitude.h5")

@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from deepfls._checks.values import Array, check_finite_table, check_option, check_same_length, quoted_text
+from deepfls._checks.arguments import check_option
+from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text
 from deepfls.data.arrays import Samples, Source
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table

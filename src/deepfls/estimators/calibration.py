@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 
-from deepfls._checks.values import Array, check_coverage, comparable
+from deepfls._checks.arguments import check_coverage
+from deepfls._checks.values import Array, comparable
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
 # rows, because residuals of training rows predict the difficulty of new rows only in part.

@@ -9,14 +9,8 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from deepfls._checks.values import (
-    Array,
-    check_finite_table,
-    check_number,
-    check_option,
-    check_same_length,
-    check_targets_given,
-)
+from deepfls._checks.arguments import check_number, check_option, counted
+from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given
 from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
@@ -181,7 +175,7 @@ def _check_objects(labels: Array) -> None:
     """Refuse missing classes and classes of several types among Python objects."""
     missing = [row for row, label in enumerate(labels) if is_none(label)]
     if missing:
-        rows = f"{len(missing):,} such row{'' if len(missing) == 1 else 's'} in all"
+        rows = f"{counted(len(missing), 'such row')} in all"
         raise ValueError(f"y must have a class in every row, got none in row {missing[0]} ({rows}).")
     types = sorted({type(label).__name__ for label in labels})
     if len(types) > 1 and "str" in types:

@@ -17,7 +17,8 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from deepfls._checks.values import Array, check_option
+from deepfls._checks.arguments import check_option, counted
+from deepfls._checks.values import Array
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, StreamPlan, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
@@ -173,9 +174,8 @@ def _fit_once(
         result = _result(run, plan, trained, earlier)
     stream = trained.data.stream
     if group.leads and stream is not None and stream.n_dropped:
-        count = stream.n_dropped
-        words = f"{count:,} row{'s' if count != 1 else ''} without a target {'are' if count != 1 else 'is'} left out."
-        warnings.warn(words, stacklevel=5)
+        verb = "is" if stream.n_dropped == 1 else "are"
+        warnings.warn(f"{counted(stream.n_dropped, 'row')} without a target {verb} left out.", stacklevel=5)
     return result, trained.choice
 
 
@@ -198,10 +198,8 @@ def _trained(
     if is_number and isinstance(source, ArraySource) and structure.n_rules > data.n_rows:
         structure = replace(structure, n_rules=data.n_rows)
         if run.tells:
-            count, ending = f"{data.n_rows:,}", "s" if data.n_rows != 1 else ""
-            words = f"the {count} row{ending} to learn from: the model has {count} rule{ending}."
-            words = f"n_rules={settings.n_rules} is more than {words}"
-            warnings.warn(words, stacklevel=6)
+            words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
+            warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=6)
     if earlier is not None and earlier.input_range is not None:
         data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
     if earlier is not None:

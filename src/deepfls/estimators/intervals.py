@@ -10,7 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.values import Array, check_coverage, check_number, check_option, comparable
+from deepfls._checks.arguments import check_coverage, check_number, check_option
+from deepfls._checks.values import Array, comparable
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.data.columns import Columns, check_place
 from deepfls.estimators import calibration as conformal

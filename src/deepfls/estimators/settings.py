@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import torch
 
-from deepfls._checks.values import check_count, check_number, check_option, did_you_mean
+from deepfls._checks.arguments import check_count, check_number, check_option, did_you_mean
 from deepfls.training import recipe
 from deepfls.training.recipe import TrainConfig
 

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.values import check_count, check_option
+from deepfls._checks.arguments import check_count, check_option
 from deepfls.estimators.settings import Settings
 from deepfls.nn.constraints import separate_generator
 from deepfls.nn.general import GT2FLS

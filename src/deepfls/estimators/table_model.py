@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from deepfls._checks.arguments import quoted
 from deepfls._checks.values import Array
 from deepfls._files import replaced_file, write_whole
 from deepfls.data.layout import Layout, inputs, numbers, targets
 from deepfls.data.scaling import Standardizer
-from deepfls.data.tables import DataTable, TableError, quoted
+from deepfls.data.tables import DataTable, TableError
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_count, check_number, check_option
+from deepfls._checks.arguments import check_count, check_number, check_option
+from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.export import fixed_point
 from deepfls.export.calibrated import CalibratedInterval

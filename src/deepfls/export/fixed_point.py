@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_option
+from deepfls._checks.arguments import check_option
+from deepfls._checks.values import Array
 from deepfls.export.targets import input_box, refuse_form, rows_for
 from deepfls.functional.constants import LOG_FLOOR, max_sweeps
 from deepfls.inspection.plain import PlainOutput, PlainSystem

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_option
+from deepfls._checks.arguments import check_option
+from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import ColumnForm, rows_for

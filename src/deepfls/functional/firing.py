@@ -20,8 +20,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from deepfls._checks.arguments import check_option
 from deepfls._checks.tensors import check_antecedents, check_consequents
-from deepfls._checks.values import check_option
 from deepfls.functional.constants import LOG_FLOORS
 
 _FLOORS = {getattr(torch, name): floor for name, floor in LOG_FLOORS.items()}

@@ -32,8 +32,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from deepfls._checks.arguments import check_option
 from deepfls._checks.tensors import check_enumerable, check_firing_values, check_rule_tensors, is_traced
-from deepfls._checks.values import check_option
 from deepfls.functional.constants import TOLERANCE, max_sweeps
 from deepfls.functional.firing import relative_interval_firing
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from deepfls._checks.values import check_number
+from deepfls._checks.arguments import check_number
 from deepfls.functional.constants import ROW_TURN, SMALLEST_LEVEL, STEP_TURN
 
 Loss = Callable[..., Tensor]

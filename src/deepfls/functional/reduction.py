@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from deepfls._checks.arguments import check_option
 from deepfls._checks.tensors import check_mix, check_rule_tensors
-from deepfls._checks.values import check_option
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls import __version__
-from deepfls._checks.values import check_option
+from deepfls._checks.arguments import check_option
 from deepfls._files import write_whole
 from deepfls.inspection.complexity import complexity
 from deepfls.inspection.plain import PlainSystem

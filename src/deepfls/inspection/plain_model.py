@@ -14,14 +14,8 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.values import (
-    Array,
-    check_count,
-    check_finite_table,
-    check_number_targets,
-    check_option,
-    check_same_length,
-)
+from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.frames import raw_table
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.plain import PlainOutput, PlainSystem, shares_of

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_count, check_number, check_option
+from deepfls._checks.arguments import check_count, check_number, check_option
+from deepfls._checks.values import Array
 from deepfls.inspection.plain import PlainSystem, shares_of
 from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, true_values
 from deepfls.inspection.words import (

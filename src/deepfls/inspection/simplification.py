@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_number
+from deepfls._checks.arguments import check_number
+from deepfls._checks.values import Array
 from deepfls.inspection.complexity import Complexity, complexity_of
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, softmax
 from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, true_values

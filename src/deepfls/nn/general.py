@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.tensors import check_assigned_values, check_range_values
-from deepfls._checks.values import check_count, check_option
 from deepfls.functional.constants import MIN_LOGIT, MIN_RATIO, MIN_SPREAD_LOGIT
 from deepfls.functional.firing import IntervalFiring, log_firing, relative_interval_firing, share_of
 from deepfls.functional.karnik_mendel import ALGORITHMS, TypeReducedSet

@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.tensors import check_assigned_values, check_equal_values, check_order_values, check_range_values
-from deepfls._checks.values import check_count, check_option
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import TNORMS, IntervalFiring, interval_log_firing, log_firing, rule_outputs
 from deepfls.nn.constraints import (

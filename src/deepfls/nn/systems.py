@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
+from deepfls._checks.arguments import check_option
 from deepfls._checks.tensors import check_assigned_values, check_batch, check_range_values
-from deepfls._checks.values import check_option
 from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing, share_of
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS, type_reduce, type_reduced_set, weighted_average

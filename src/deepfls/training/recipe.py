@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from deepfls._checks.values import check_count, check_number, check_option, check_options_of
+from deepfls._checks.arguments import check_count, check_number, check_option, check_options_of
 from deepfls.functional.losses import LOSSES, QuantileLoss, SetLoss
 
 

@@ -12,8 +12,9 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
+from deepfls._checks.arguments import check_number, check_option
 from deepfls._checks.tensors import check_magnitude_values
-from deepfls._checks.values import Array, check_number, check_option, known_mean
+from deepfls._checks.values import Array, known_mean
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import relative_firing, share_of
 from deepfls.nn.general import GT2FLS
