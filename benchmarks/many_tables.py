@@ -66,6 +66,7 @@ def loaded(package: str, name: str, task: str) -> tuple[pd.DataFrame, pd.Series]
     if frame is None:
         return None
     frame = frame.drop(columns=[column for column in ("rownames", "Unnamed: 0") if column in frame])
+    frame = frame.replace([np.inf, -np.inf], np.nan)
     if task == "numbers":
         targets = [name for name in frame if not is_text(frame[name]) and frame[name].nunique() > 20]
     else:

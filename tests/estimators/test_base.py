@@ -243,11 +243,16 @@ def changed(array: np.ndarray, at: Any, value: Any) -> np.ndarray:
 
 
 BAD_DATA: dict[str, tuple[Any, Any, str]] = {
-    "inf in X": (changed(X, (0, 2), np.inf), Y, "X must be finite, got inf in row 0, column 2 (1 such value in all)."),
+    "inf in X": (
+        changed(X, (0, 2), np.inf),
+        Y,
+        "X must be finite, got inf in row 0, column 2 (1 such value in all); NaN in its place counts as a missing value.",
+    ),
     "huge X": (
         changed(X, 1, -1e200),
         Y,
-        "X must be within ±1e+150, got -1e+200 in row 1, column 0 (3 such values in all).",
+        "X must be within ±1e+150, got -1e+200 in row 1, column 0 (3 such values in all); NaN in its place counts as a "
+        "missing value.",
     ),
     "NaN in y": (X, changed(Y, 7, np.nan), "y must be finite, got NaN in row 7 (1 such value in all)."),
     "-inf in y": (X, changed(Y, [7, 9], -np.inf), "y must be finite, got -inf in row 7 (2 such values in all)."),
@@ -345,7 +350,12 @@ def test_other_number_of_columns_is_refused_in_predictions(make: Callable[..., A
 @pytest.mark.parametrize(
     ("value", "settings", "message"),
     [
-        (np.inf, {}, r"^X must be finite, got inf in row 4, column 2 \(1 such value in all\)\.$"),
+        (
+            np.inf,
+            {},
+            r"^X must be finite, got inf in row 4, column 2 \(1 such value in all\); "
+            r"NaN in its place counts as a missing value\.$",
+        ),
         (
             np.nan,
             {"missing": "error"},

@@ -36,7 +36,9 @@ def check_finite_table(name: str, values: Array, columns: Sequence[str] | None =
     where = f"row {at[0]}"
     if len(at) > 1:
         where += f", column {at[1] if columns is None else repr(str(columns[at[1]]))}"
-    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({counted(int(bad.sum()), 'such value')} in all).")
+    advice = "; NaN in its place counts as a missing value" if missing else ""
+    n_bad = counted(int(bad.sum()), "such value")
+    raise ValueError(f"{name} must be {rule}, got {got} in {where} ({n_bad} in all){advice}.")
 
 
 def comparable(values: Array) -> Array:
