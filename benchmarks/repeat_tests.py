@@ -1,66 +1,77 @@
-"""Do the tests pass every time: on busy cores, on one core, without a home folder, in random order?
+"""Do the tests pass every time: on one core of a busy machine, twice at once, without a home folder, in random order?
 
     python benchmarks/repeat_tests.py [--quick] [--json FILE] [--markdown FILE]
 
-Runs the tests of `make test` ten times: in turn with every core kept busy, on one core, and with a HOME that cannot be
-written to, each time in another random order, whose seed is printed. --quick runs each way once on a few files.
+Runs the tests of `make test` ten times. Every core has a run of its own at all times, so that each has one core, a machine
+that is busy with the others, and a second run of the same tests beside it. Every run has another random order, whose seed
+is printed, and every second one a HOME that cannot be written to. --quick takes a few files.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
+import queue
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from _report import Row, Target, answer
-from exits import busy
 
 ROOT = Path(__file__).parents[1]
 TIMES = 10
-WAYS = ("busy cores", "one core", "no home")
 _QUICK = ["tests/functional/test_losses.py", "tests/data/test_scaling.py", "tests/kernels/test_threads.py"]
 
 
-def run(way: str, seed: int, arguments: Sequence[str]) -> tuple[int, str]:
-    """Exit code and output of one run of the tests."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "_random_order"]
-    command += ["-n", "1" if way == "one core" else "auto", "--dist", "worksteal", *arguments]
+def run(seed: int, core: int, arguments: Sequence[str]) -> tuple[int, str]:
+    """Exit code and output of one run of the tests on one core."""
+    command = ["taskset", "-c", str(core), sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "_random_order", "-n", "1", "--dist", "worksteal", *arguments]
     paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "DEEPFLS_TEST_SEED": str(seed), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-    with contextlib.ExitStack() as stack:
-        if way == "one core":
-            command = ["taskset", "-c", "0", *command]
-        elif way == "busy cores":
-            stack.enter_context(busy(os.cpu_count() or 1))
-        else:
-            environment["HOME"] = "/proc/nowhere"
-            environment.pop("XDG_CACHE_HOME", None)
-        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    if has_no_home(seed):
+        environment["HOME"] = "/proc/nowhere"
+        environment.pop("XDG_CACHE_HOME", None)
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
+def has_no_home(seed: int) -> bool:
+    return seed % 2 == 1
+
+
 def measure(quick: bool) -> Iterator[Row]:
-    n_runs, arguments = (len(WAYS), _QUICK) if quick else (TIMES, [])
-    n_passed = 0
-    for number in range(n_runs):
-        way = WAYS[number % len(WAYS)]
+    n_runs, arguments = (2, _QUICK) if quick else (TIMES, [])
+    cores: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for core in sorted(os.sched_getaffinity(0)):
+        cores.put(core)
+
+    def timed(seed: int) -> tuple[int, str, float]:
+        core = cores.get()
         began = time.perf_counter()
-        code, output = run(way, number, arguments)
-        n_passed += code == 0
-        if code:
-            failures = re.findall(r"^(?:FAILED|ERROR) .*$", output, flags=re.MULTILINE)
-            print(*(failures or [output[-3000:]]), sep="\n", file=sys.stderr)
-        yield Row(f"run {number + 1}, {way}, seed {number}: exit code {code}", time.perf_counter() - began, "s")
+        try:
+            return *run(seed, core, arguments), time.perf_counter() - began
+        finally:
+            cores.put(core)
+
+    n_passed = 0
+    with ThreadPoolExecutor(cores.qsize()) as pool:
+        for seed, (code, output, seconds) in enumerate(pool.map(timed, range(n_runs))):
+            n_passed += code == 0
+            if code:
+                failures = re.findall(r"^(?:FAILED|ERROR) .*$", output, flags=re.MULTILINE)
+                print(*(failures or [output[-3000:]]), sep="\n", file=sys.stderr)
+            home = ", no home" if has_no_home(seed) else ""
+            yield Row(f"run {seed + 1}, seed {seed}{home}: exit code {code}", seconds, "s")
     yield Row(f"runs that passed, of {n_runs}", float(n_passed), "runs", Target(">=", n_runs))
 
 
 def main() -> int:
-    return answer(__file__, __doc__, "Tests, repeated", "In turn on busy cores, one core and no home.", measure)
+    method = "Every run on one core, as many at once as there are cores, each in another random order."
+    return answer(__file__, __doc__, "Tests, repeated", method, measure)
 
 
 if __name__ == "__main__":
