@@ -103,9 +103,17 @@ def test_single_rare_category_keeps_its_name() -> None:
 
 
 def test_many_categories_are_told() -> None:
-    table = pd.DataFrame({"c": [f"c{place % 300}" for place in range(900)], "x": np.arange(900)})
+    table = pd.DataFrame({"c": [f"c{place % 300}" for place in range(3_000)], "x": np.arange(3_000)})
     columns = learned(table, "Column 'c' has 300 categories, of which 199 stay")
     assert len(columns.columns[0].categories) == 200
+
+
+def test_many_categories_of_few_rows_are_left_out_unless_they_are_asked_for() -> None:
+    table = pd.DataFrame({"c": [f"c{place % 40}" for place in range(200)], "x": np.arange(200)})
+    columns = learned(table, "Column 'c' has 40 categories, none of them in 10 rows, and is left out.")
+    assert columns.input_names == ["x"]
+    assert len(learned(table, categorical="c").columns[0].categories) == 40
+    assert len(learned(table, min_category_rows=2).columns[0].categories) == 40
 
 
 def test_unseen_category_counts_as_missing_and_is_told() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deepfls import FLSRegressor, load
+from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import outputs_of
 
@@ -28,6 +28,12 @@ def test_clip_holds_inputs_within_the_training_data(clipped: FLSRegressor) -> No
     np.testing.assert_allclose(clipped.predict(FAR), linear.predict(nearest), rtol=1e-12)
     np.testing.assert_array_equal(clipped.predict(X), linear.predict(X))
     assert abs(linear.predict(FAR) - linear.predict(nearest)).max() > 0.5
+
+
+def test_classes_are_clipped_by_default() -> None:
+    model = FLSClassifier(n_rules=3, epochs=5, random_state=0).fit(X, Y > 0.3)
+    nearest = np.clip(FAR, X.min(axis=0), X.max(axis=0))
+    np.testing.assert_array_equal(model.predict_proba(FAR), model.predict_proba(nearest))
 
 
 def test_clip_travels_with_the_model(clipped: FLSRegressor, tmp_path: Path) -> None:

@@ -120,6 +120,19 @@ def test_sigmas_are_the_spread_of_each_input_times_the_width() -> None:
     np.testing.assert_allclose(start_sigmas(rows, 0.5), 0.5 * rows.std(axis=0, ddof=1))
 
 
+def test_category_has_the_weight_of_one_input() -> None:
+    """Its inputs have one width, and a number beside it acts as beside one other number in a geometric mean."""
+    rows = np.column_stack([np.linspace(-1, 1, 12), np.eye(3)[np.arange(12) % 3]])
+    together = np.sqrt(rows[:, 1:].var(axis=0, ddof=1).sum())
+    np.testing.assert_allclose(start_sigmas(rows, 0.5, [(1, 4)]), 0.5 * np.array([rows[:, 0].std(ddof=1)] + [together] * 3))
+    acting = []
+    for n_features, groups in ((4, [(1, 4)]), (2, [])):
+        x, system = torch.from_numpy(rows[:, :n_features]), T1FLS(n_features, n_rules=2, tnorm="htsk").double()
+        initialize_system(system, x, x[:, :1], groups=groups, random_state=seeded())
+        acting.append(system.sigmas[0, 0].item() * np.sqrt(n_features))
+    assert acting[0] == pytest.approx(acting[1])
+
+
 @pytest.mark.parametrize("name", ["1 row", "constant column", "all constant"])
 def test_sigmas_are_positive_when_an_input_does_not_vary(name: str) -> None:
     assert (start_sigmas(NASTY_ROWS[name], 1.0) > 0).all()

@@ -35,6 +35,8 @@ from deepfls.data.written import (
 
 # Categories that a column keeps at most; the others are pooled.
 MAX_CATEGORIES = 200
+# Categories up to which a column is kept although none of them has enough rows.
+_FEW_CATEGORIES = 10
 # Texts are identifiers if so many are distinct, among at least so many.
 _DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
 # Share of numbers from which texts that would be identifiers are numbers, with other texts among them.
@@ -204,6 +206,9 @@ def _text_column(
         if are_codes(distinct):
             notes.add(column.name, "has numbers with leading zeros and is read as text")
     counts = np.bincount(known, minlength=len(distinct))
+    enough = 2 * settings.min_category_rows
+    if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < enough:
+        return notes.left_out(column, f"has {len(distinct):,} categories, none of them in {enough} rows,")
     categories, pooled = _pooled(distinct, counts, settings.min_category_rows)
     if len(distinct) > MAX_CATEGORIES:
         notes.add(

@@ -95,7 +95,7 @@ def _model(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> Light
     is_served = kind == "t1" or (kind == "it2" and not (description["missing"] and structure["uncertainty"] == "h"))
     if not is_served or not description["columns_named"] or settings["missing"] != "auto":
         return None
-    if "n_systems" in description or settings["extrapolation"] != "linear":
+    if "n_systems" in description:
         return None
     parameters = {name.removeprefix(_SYSTEM): value for name, value in arrays.items() if name.startswith(_SYSTEM)}
     bounds = parameters.pop("antecedents.bounds", None)

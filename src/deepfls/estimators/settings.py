@@ -134,6 +134,7 @@ class ClassifierSettings(Settings):
     """The settings of FLSClassifier."""
 
     loss: str | Callable[..., torch.Tensor] = "cross-entropy"
+    extrapolation: str = "clip"
     class_weight: str | Mapping[Any, float] | None = None
 
     _classifies = True
@@ -217,7 +218,8 @@ SETTINGS_TEXT = """
     categorical : str, int or list of them, optional
         Columns of numbers, by name or place, that are categories. Text and booleans are categories anyway.
     min_category_rows : int
-        Rows that a category must have to be one of its own; rarer ones count together as "other".
+        Rows that a category must have to be one of its own; rarer ones count together as "other". A column of more than
+        ten categories, none of which has twice so many rows, is left out.
     missing : {"auto", "error"}
         Whether missing values in X are accepted, where an unknown input drops out of the rules, or an error.
     missing_values : list of str, optional
@@ -230,7 +232,8 @@ SETTINGS_TEXT = """
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
     extrapolation : {"linear", "clip"}
         Beyond the range of an input in the training data: rules extrapolate, or the value counts as the nearest one
-        within the range.
+        within the range. For classes the default is "clip": a row unlike all others gives no probability near 1 by its
+        distance alone.
 <coverage>
     calibration_fraction : float or "auto"
         Share of the rows held out for calibration. "auto": a fifth, less from 5,000 rows on, and at least what ``coverage``

@@ -105,6 +105,7 @@ def first_system(
         ridge=settings.ridge,
         sample_weight=rows.weight,
         n_terms=structure.terms_per_input,
+        groups=[(first, end) for _, first, end in run.source.columns.groups],
         random_state=random,
         part=slice(first, end),
         total=group.total if group.size > 1 else None,

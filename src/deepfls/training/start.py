@@ -44,6 +44,7 @@ def initialize_system(
     ridge: float = 1e-3,
     sample_weight: Tensor | None = None,
     n_terms: Sequence[int] = (),
+    groups: Sequence[tuple[int, int]] = (),
     random_state: np.random.RandomState,
     part: slice = slice(None),
     total: Callable[[Tensor], Tensor] | None = None,
@@ -52,8 +53,9 @@ def initialize_system(
 
     ``centers`` and ``consequents`` are explained with the settings of the estimators; ``width`` is in standard deviations
     of the inputs, ``ridge`` a penalty per row. ``n_terms`` are the terms of every input that the rules share; empty where
-    every rule has sets of its own. Where several processes share the rows, each adds up the normal equations of its
-    ``part``, and ``total`` gives the sum of a tensor over them, in place.
+    every rule has sets of its own. ``groups`` are first and end of the inputs of each category. Where several processes
+    share the rows, each adds up the normal equations of its ``part``, and ``total`` gives the sum of a tensor over them,
+    in place.
     """
     check_option("centers", centers, CENTERS)
     check_option("consequents", consequents, CONSEQUENTS)
@@ -75,7 +77,10 @@ def initialize_system(
     start = torch.from_numpy(found).to(system.antecedents.raw_centers)
     system.centers = start if bounds is None else start.clamp(*bounds[:2])
     n_sets = system.antecedents.n_sets
-    sigmas = torch.from_numpy(start_sigmas(rows, width)).expand(n_sets, -1)
+    # In a geometric mean of grades every input has its share; the inputs of a category have that of one input together.
+    n_inputs = system.n_features - sum(end - first - 1 for first, end in groups)
+    width *= float(np.sqrt(share_of(system.tnorm, system.n_features) / share_of(system.tnorm, n_inputs)))
+    sigmas = torch.from_numpy(start_sigmas(rows, width, groups)).expand(n_sets, -1)
     limits = system.antecedents.width_limits
     if limits is not None:  # with a margin for the ± of the two widths
         sigmas = sigmas.clamp(1.02 * limits[0].to(sigmas), limits[1].to(sigmas) / 1.02)
@@ -105,9 +110,11 @@ def filled(rows: Array) -> Array:
     return np.where(unknown, known_mean(rows), rows)
 
 
-def start_sigmas(rows: Array, width: float) -> Array:
-    """Standard deviation of each input times ``width``, 1 where it is 0; (features,)."""
+def start_sigmas(rows: Array, width: float, groups: Sequence[tuple[int, int]] = ()) -> Array:
+    """Standard deviation of each input, or of all inputs of a category together, times ``width``, 1 where it is 0."""
     deviation = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
+    for first, end in groups:
+        deviation[first:end] = np.sqrt(np.square(deviation[first:end]).sum())
     deviation = np.where(deviation > 0, deviation, 1.0)
     # The bounds leave a margin for the ± of the two widths.
     return np.clip(deviation * width, MIN_SIGMA * 2, MAX_SIGMA / 2)
