@@ -4,7 +4,7 @@
 
 Every split trains on a random 70 % of the rows, 10,000 at most, and measures on the others; of several targets the first
 is taken. Fuzzy systems have 30 rules and otherwise default settings, and one fit each, which gives all levels and
-coverages; GT2 quantiles are measured as the mean of 4 systems too. The boosted quantiles are scikit-learn's with its
+coverages; GT2 quantiles are measured as the mean of 8 systems too. The boosted quantiles are scikit-learn's with its
 defaults, one model for each of 99 levels, sorted; their intervals are calibrated (CQR) on as many held-out rows as ours.
 "As learned" is a fit to all training rows without a calibration, as the boosted quantiles have it for their CRPS. The
 coverage of one division into calibration and test rows scatters by about a point, so that of GT2 is also measured over
@@ -43,8 +43,8 @@ N_DIVISIONS = 200
 SETTINGS: dict[str, dict[str, Any]] = {
     "gt2": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha"},
     "gt2-learned": {"kind": "gt2", "loss": "quantiles"},
-    "gt2-several": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha", "n_systems": 4},
-    "gt2-several-learned": {"kind": "gt2", "loss": "quantiles", "n_systems": 4},
+    "gt2-several": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha", "n_systems": 8},
+    "gt2-several-learned": {"kind": "gt2", "loss": "quantiles", "n_systems": 8},
     "it2": {"kind": "it2", "coverage": 0.9, "calibration": "cqr"},
     "t1": {"kind": "t1", "coverage": 0.9, "calibration": "split"},
     "it2-crisp": {"kind": "it2"},
@@ -54,8 +54,8 @@ MODELS = (*SETTINGS, "boosted")
 NAMES = {
     "gt2": "GT2 quantiles, alpha",
     "gt2-learned": "GT2 quantiles, as learned",
-    "gt2-several": "4 systems of GT2 quantiles, alpha",
-    "gt2-several-learned": "4 systems of GT2 quantiles, as learned",
+    "gt2-several": "8 systems of GT2 quantiles, alpha",
+    "gt2-several-learned": "8 systems of GT2 quantiles, as learned",
     "it2": "IT2, CQR",
     "t1": "T1, split",
     "boosted": "boosted quantiles (intervals: CQR)",
@@ -177,7 +177,7 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
             several = by[name, "gt2-several"]
             errors[-1].append(f"{mean_of(several, lambda c: c['rmse']):.4f}" if several else "-")
     error_head = ["set", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
-    error_head += ["4 systems of them"]
+    error_head += ["8 systems of them"]
     return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
 
 
