@@ -102,7 +102,8 @@ def coverage_of_divisions(fitted: FLSRegressor, x_test: Array, y_test: Array, se
     A target lies within an interval if its score is at most the calibrated one.
     """
     calibration = fitted.calibration_
-    result = (fitted.interval_model_ if hasattr(fitted, "interval_model_") else fitted)._result()
+    # The model that was trained without the calibration rows; None where the model itself was.
+    result = (fitted.interval_model_ or fitted)._result()
     scores = np.concatenate([calibration.scores, plane_scores(result.model, x_test, y_test[:, None], calibration.floor)[0]])
     random = np.random.default_rng(seed)
     covered: dict[str, list[float]] = {f"{coverage}": [] for coverage in NOMINAL}
