@@ -44,12 +44,14 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
     """The runs that are compared; what a user has set stays."""
     if settings.epochs != "auto":
         return (recipe.Path(),)
-    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto")
+    restricted = settings.n_terms is not None or settings.max_conditions is not None
+    slow = settings.loss == "quantiles" and settings.learning_rate == "auto" and not restricted
+    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto", slow=slow)
     if settings.learning_rate != "auto":
         paths = tuple(path for path in paths if path.rate == 1.0)
     if settings.weight_decay != "auto":
         paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths if path.decay > 0.0)
-    if settings.n_terms is not None or settings.max_conditions is not None:
+    if restricted:
         # Conditions are revised at shares of a run, so every number of epochs is a run of its own. Runs scatter by the
         # conditions they find: few are compared, and fewer epochs than usual must be clearly better.
         long, *others = (path for path in paths if path.rate == path.width == 1.0)
