@@ -104,7 +104,9 @@ def coverage_of_divisions(fitted: FLSRegressor, x_test: Array, y_test: Array, se
     calibration = fitted.calibration_
     # The model that was trained without the calibration rows; None where the model itself was.
     result = (fitted.interval_model_ or fitted)._result()
-    scores = np.concatenate([calibration.scores, plane_scores(result.model, x_test, y_test[:, None], calibration.floor)[0]])
+    x_known = fitted._known_x(x_test)  # without the columns that a fit leaves out
+    of_test, _ = plane_scores(result.model, x_known, y_test[:, None], calibration.floor)
+    scores = np.concatenate([calibration.scores, of_test])
     random = np.random.default_rng(seed)
     covered: dict[str, list[float]] = {f"{coverage}": [] for coverage in NOMINAL}
     for _ in range(N_DIVISIONS):

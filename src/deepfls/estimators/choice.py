@@ -91,7 +91,7 @@ class Task:
             return array_of(torch.stack([left, right], dim=1).flatten(1))
 
     def middles(self, outputs: Array) -> Array:
-        """Crisp outputs (rows, outputs) among those compared; of planes the mean of their ends, that of the distribution."""
+        """Crisp outputs (rows, outputs) among those compared; of planes the mean of their ends, a mean of quantiles."""
         return outputs.reshape(len(outputs), 2 * len(_LEVELS), -1).mean(axis=1) if self.planes else outputs
 
     def narrowed(self, outputs: Array, share: float) -> Array:

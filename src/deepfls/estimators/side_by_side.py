@@ -135,7 +135,7 @@ def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Seq
 
 
 def _crisp_output(system: T1FLS | IT2FLS, x: Tensor) -> Tensor:
-    return system(x)  # type: ignore[no-any-return]  # of a torch module
+    return system(x)
 
 
 def outputs_for(
