@@ -51,6 +51,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gt2-crisp": {"kind": "gt2"},
 }
 MODELS = (*SETTINGS, "boosted")
+CRISP = ("it2-crisp", "gt2-crisp")
 NAMES = {
     "gt2": "GT2 quantiles, alpha",
     "gt2-learned": "GT2 quantiles, as learned",
@@ -152,8 +153,11 @@ def mean_of(cells: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]
     return float(np.mean([read(cell) for cell in cells]))
 
 
-def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
-    """Distributions and intervals by set and model, crisp errors, and what follows from them in words."""
+def tables(cells: list[dict[str, Any]], sets: list[str], crisp: list[dict[str, Any]]) -> str:
+    """Distributions and intervals by set and model, crisp errors, and what follows from them in words.
+
+    ``crisp``: the cells of both crisp models, which may have more splits than the others.
+    """
     by = {(s, m): [c for c in cells if c["set"] == s and c["model"] == m] for s in sets for m in MODELS}
     head = ["set", "method", "splits", "CRPS", "pinball"]
     head += [f"{what} {n:.0%}" for n in NOMINAL for what in ("PICP", "PINAW")]
@@ -169,17 +173,19 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
                 keys = [(str(n), k) for n in NOMINAL for k in ("picp", "pinaw")]
                 ends = [f"{mean_of(found, lambda c, n=n, k=k: c[n][k]):.3f}" for n, k in keys]
             lines.append([name, NAMES[model], str(len(found)), *numbers, *ends])
+    for name in sets:
+        by |= {(name, m): [c for c in crisp if c["set"] == name and c["model"] == m] for m in CRISP}
     errors = []
     for name in sets:
-        kinds = ("it2-crisp", "gt2-crisp", "it2", "gt2")
+        kinds = (*CRISP, "it2", "gt2")
         if all(by[name, kind] for kind in kinds):
             values = [mean_of(by[name, kind], lambda c: c["rmse"]) for kind in kinds]
             changes = [f"{100 * (values[k + 1] / values[k] - 1):+.1f} %" for k in (0, 2)]
-            errors.append([name, *(f"{value:.4f}" for value in values[:2]), changes[0]])
+            errors.append([name, str(len(by[name, CRISP[0]])), *(f"{value:.4f}" for value in values[:2]), changes[0]])
             errors[-1] += [*(f"{value:.4f}" for value in values[2:]), changes[1]]
             several = by[name, "gt2-several"]
             errors[-1].append(f"{mean_of(several, lambda c: c['rmse']):.4f}" if several else "-")
-    error_head = ["set", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
+    error_head = ["set", "splits", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
     error_head += ["8 systems of them"]
     return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
 
@@ -244,8 +250,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = {key_of(cell) for cell in cells} & set(wanted)
     # Means over different splits are not comparable. Models that were not asked for are shown where they are finished.
     complete = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in given.models)}
-    cells = [cell for cell in cells if key_of(cell)[:2] in complete]
-    text = tables(cells, sets)
+    both = set.intersection(*({key_of(cell)[:2] for cell in cells if cell["model"] == model} for model in CRISP))
+    crisp = [cell for cell in cells if cell["model"] in CRISP and key_of(cell)[:2] in both]
+    text = tables([cell for cell in cells if key_of(cell)[:2] in complete], sets, crisp)
     print(text)
     if given.markdown:
         intro = (

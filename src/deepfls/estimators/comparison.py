@@ -40,8 +40,9 @@ _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
-# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
-_BETTER = 0.95
+# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too. The
+# losses of planes are those of absolute errors, of which half as much is as large a gain.
+_BETTER, _BETTER_PLANES = 0.95, 0.975
 
 
 def choose(
@@ -209,7 +210,7 @@ class _HeldOut:
         if corrector is not None and winner is not None:
             outputs = self._held_out(winner, n_rules, corrector)
             found = self._narrowed(outputs) if self._task.planes else self._mixed(outputs)
-            if found["loss"] < _BETTER * best.loss:
+            if found["loss"] < (_BETTER_PLANES if self._task.planes else _BETTER) * best.loss:
                 best = dataclasses.replace(best, corrected=True, **found)
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
 
