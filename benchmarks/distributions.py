@@ -8,7 +8,8 @@ coverages; GT2 quantiles are measured as the mean of 8 systems too. The boosted 
 defaults, one model for each of 99 levels, sorted; their intervals are calibrated (CQR) on as many held-out rows as ours.
 "As learned" is a fit to all training rows without a calibration, as the boosted quantiles have it for their CRPS. The
 coverage of one division into calibration and test rows scatters by about a point, so that of GT2 is also measured over
-many divisions of these rows, with the one fitted system.
+many divisions of these rows, with the one fitted system. The errors of crisp IT2 and GT2 systems are those of all splits
+that both have finished.
 The file of ``--cells`` keeps finished cells, and another run measures only the missing ones. ``--quick`` takes two small
 sets and one split. One thread each.
 """
@@ -185,7 +186,7 @@ def tables(cells: list[dict[str, Any]], sets: list[str], crisp: list[dict[str, A
             errors[-1] += [*(f"{value:.4f}" for value in values[2:]), changes[1]]
             several = by[name, "gt2-several"]
             errors[-1].append(f"{mean_of(several, lambda c: c['rmse']):.4f}" if several else "-")
-    error_head = ["set", "splits", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
+    error_head = ["set", "splits of both", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
     error_head += ["8 systems of them"]
     return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
 
