@@ -186,8 +186,8 @@ def tables(cells: list[dict[str, Any]], sets: list[str], crisp: list[dict[str, A
             errors[-1] += [*(f"{value:.4f}" for value in values[2:]), changes[1]]
             several = by[name, "gt2-several"]
             errors[-1].append(f"{mean_of(several, lambda c: c['rmse']):.4f}" if several else "-")
-    error_head = ["set", "splits of both", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
-    error_head += ["8 systems of them"]
+    error_head = ["set", "splits of both", "RMSE of IT2", "GT2", "difference", "IT2 with CQR"]
+    error_head += ["GT2 quantiles", "difference", "8 systems of them"]
     return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
 
 
