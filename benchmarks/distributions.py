@@ -4,11 +4,12 @@
 
 Every split trains on a random 70 % of the rows, 10,000 at most, and measures on the others; of several targets the first
 is taken. Fuzzy systems have 30 rules and otherwise default settings, and one fit each, which gives all levels and
-coverages; GT2 quantiles are measured as the mean of 4 systems too. The boosted quantiles are scikit-learn's with its
+coverages; GT2 quantiles are measured as the mean of 8 systems too. The boosted quantiles are scikit-learn's with its
 defaults, one model for each of 99 levels, sorted; their intervals are calibrated (CQR) on as many held-out rows as ours.
 "As learned" is a fit to all training rows without a calibration, as the boosted quantiles have it for their CRPS. The
 coverage of one division into calibration and test rows scatters by about a point, so that of GT2 is also measured over
-many divisions of these rows, with the one fitted system.
+many divisions of these rows, with the one fitted system. The errors of crisp IT2 and GT2 systems are those of all splits
+that both have finished.
 The file of ``--cells`` keeps finished cells, and another run measures only the missing ones. ``--quick`` takes two small
 sets and one split. One thread each.
 """
@@ -43,19 +44,20 @@ N_DIVISIONS = 200
 SETTINGS: dict[str, dict[str, Any]] = {
     "gt2": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha"},
     "gt2-learned": {"kind": "gt2", "loss": "quantiles"},
-    "gt2-several": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha", "n_systems": 4},
-    "gt2-several-learned": {"kind": "gt2", "loss": "quantiles", "n_systems": 4},
+    "gt2-several": {"kind": "gt2", "loss": "quantiles", "coverage": 0.9, "calibration": "alpha", "n_systems": 8},
+    "gt2-several-learned": {"kind": "gt2", "loss": "quantiles", "n_systems": 8},
     "it2": {"kind": "it2", "coverage": 0.9, "calibration": "cqr"},
     "t1": {"kind": "t1", "coverage": 0.9, "calibration": "split"},
     "it2-crisp": {"kind": "it2"},
     "gt2-crisp": {"kind": "gt2"},
 }
 MODELS = (*SETTINGS, "boosted")
+CRISP = ("it2-crisp", "gt2-crisp")
 NAMES = {
     "gt2": "GT2 quantiles, alpha",
     "gt2-learned": "GT2 quantiles, as learned",
-    "gt2-several": "4 systems of GT2 quantiles, alpha",
-    "gt2-several-learned": "4 systems of GT2 quantiles, as learned",
+    "gt2-several": "8 systems of GT2 quantiles, alpha",
+    "gt2-several-learned": "8 systems of GT2 quantiles, as learned",
     "it2": "IT2, CQR",
     "t1": "T1, split",
     "boosted": "boosted quantiles (intervals: CQR)",
@@ -102,8 +104,11 @@ def coverage_of_divisions(fitted: FLSRegressor, x_test: Array, y_test: Array, se
     A target lies within an interval if its score is at most the calibrated one.
     """
     calibration = fitted.calibration_
-    result = (fitted.interval_model_ if hasattr(fitted, "interval_model_") else fitted)._result()
-    scores = np.concatenate([calibration.scores, plane_scores(result.model, x_test, y_test[:, None], calibration.floor)[0]])
+    # The model that was trained without the calibration rows; None where the model itself was.
+    result = (fitted.interval_model_ or fitted)._result()
+    x_known = fitted._known_x(x_test)  # without the columns that a fit leaves out
+    of_test, _ = plane_scores(result.model, x_known, y_test[:, None], calibration.floor)
+    scores = np.concatenate([calibration.scores, of_test])
     random = np.random.default_rng(seed)
     covered: dict[str, list[float]] = {f"{coverage}": [] for coverage in NOMINAL}
     for _ in range(N_DIVISIONS):
@@ -149,8 +154,11 @@ def mean_of(cells: list[dict[str, Any]], read: Callable[[dict[str, Any]], float]
     return float(np.mean([read(cell) for cell in cells]))
 
 
-def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
-    """Distributions and intervals by set and model, crisp errors, and what follows from them in words."""
+def tables(cells: list[dict[str, Any]], sets: list[str], crisp: list[dict[str, Any]]) -> str:
+    """Distributions and intervals by set and model, crisp errors, and what follows from them in words.
+
+    ``crisp``: the cells of both crisp models, which may have more splits than the others.
+    """
     by = {(s, m): [c for c in cells if c["set"] == s and c["model"] == m] for s in sets for m in MODELS}
     head = ["set", "method", "splits", "CRPS", "pinball"]
     head += [f"{what} {n:.0%}" for n in NOMINAL for what in ("PICP", "PINAW")]
@@ -166,18 +174,20 @@ def tables(cells: list[dict[str, Any]], sets: list[str]) -> str:
                 keys = [(str(n), k) for n in NOMINAL for k in ("picp", "pinaw")]
                 ends = [f"{mean_of(found, lambda c, n=n, k=k: c[n][k]):.3f}" for n, k in keys]
             lines.append([name, NAMES[model], str(len(found)), *numbers, *ends])
+    for name in sets:
+        by |= {(name, m): [c for c in crisp if c["set"] == name and c["model"] == m] for m in CRISP}
     errors = []
     for name in sets:
-        kinds = ("it2-crisp", "gt2-crisp", "it2", "gt2")
+        kinds = (*CRISP, "it2", "gt2")
         if all(by[name, kind] for kind in kinds):
             values = [mean_of(by[name, kind], lambda c: c["rmse"]) for kind in kinds]
             changes = [f"{100 * (values[k + 1] / values[k] - 1):+.1f} %" for k in (0, 2)]
-            errors.append([name, *(f"{value:.4f}" for value in values[:2]), changes[0]])
+            errors.append([name, str(len(by[name, CRISP[0]])), *(f"{value:.4f}" for value in values[:2]), changes[0]])
             errors[-1] += [*(f"{value:.4f}" for value in values[2:]), changes[1]]
             several = by[name, "gt2-several"]
             errors[-1].append(f"{mean_of(several, lambda c: c['rmse']):.4f}" if several else "-")
-    error_head = ["set", "RMSE of IT2", "GT2", "difference", "IT2 with CQR", "GT2 quantiles", "difference"]
-    error_head += ["4 systems of them"]
+    error_head = ["set", "splits of both", "RMSE of IT2", "GT2", "difference", "IT2 with CQR"]
+    error_head += ["GT2 quantiles", "difference", "8 systems of them"]
     return f"{markdown_table(head, lines)}\n\n{markdown_table(error_head, errors)}\n\n{verdict(by, sets)}"
 
 
@@ -241,8 +251,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     done = {key_of(cell) for cell in cells} & set(wanted)
     # Means over different splits are not comparable. Models that were not asked for are shown where they are finished.
     complete = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in given.models)}
-    cells = [cell for cell in cells if key_of(cell)[:2] in complete]
-    text = tables(cells, sets)
+    both = set.intersection(*({key_of(cell)[:2] for cell in cells if cell["model"] == model} for model in CRISP))
+    crisp = [cell for cell in cells if cell["model"] in CRISP and key_of(cell)[:2] in both]
+    text = tables([cell for cell in cells if key_of(cell)[:2] in complete], sets, crisp)
     print(text)
     if given.markdown:
         intro = (

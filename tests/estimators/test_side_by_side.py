@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls import FLSClassifier, FLSRegressor, load, metrics
 from deepfls.estimators.side_by_side import in_threads, n_trained
 from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
 from deepfls.training import recipe
@@ -188,7 +188,7 @@ def test_card_says_whose_rules_it_shows(tmp_path: Path) -> None:
     assert "System 1 of 3, whose mean is the prediction." in text
 
 
-@pytest.mark.parametrize("kind", ["t1", "it2"])
+@pytest.mark.parametrize("kind", ["t1", "it2", "gt2"])
 def test_corrections_find_narrow_parts_of_an_input(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Few rows keep the test short; the steps are too narrow for sets that k-means starts.
     monkeypatch.setattr(recipe, "CORRECTION_ROWS", 100)
@@ -204,6 +204,25 @@ def test_corrections_find_narrow_parts_of_an_input(kind: str, monkeypatch: pytes
     assert error < 0.8 * np.std(np.floor(24 * x[:, 0]) % 2)
     parts = [alone(model, number).predict(x) for number in range(4)]
     np.testing.assert_allclose(model.predict(x), np.mean(parts, axis=0), rtol=1e-9, atol=1e-12)
+
+
+def test_corrections_move_the_quantiles_of_planes_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "CORRECTION_ROWS", 100)
+    random = np.random.default_rng(1)
+    x = random.uniform(size=(700, 2))
+    y = np.floor(24 * x[:, 0]) % 2 + 0.1 * random.normal(size=700)
+    settings = {"kind": "gt2", "loss": "quantiles", "n_rules": 12, "n_systems": 4, "learning_rate": 0.02, "width": 0.5}
+    model = FLSRegressor(**settings, random_state=0).fit(x[:400], y[:400])
+    assert model.chosen_["corrected"]
+    assert 0.0 < model.chosen_["plane_share"] < 0.9
+    levels = np.arange(1, 20) / 20
+    quantiles = model.predict_quantiles(x[400:], levels)
+    assert (np.diff(quantiles, axis=1) >= 0.0).all()
+    parts = [alone(model, number).predict_quantiles(x[400:], levels) for number in range(4)]
+    np.testing.assert_allclose(np.mean(parts, axis=0), quantiles, atol=1e-9)
+    assert all(np.ptp(part, axis=1).max() < 1e-5 for part in parts[1:])
+    without_inputs = np.tile(np.quantile(y[:400], levels), (300, 1))
+    assert metrics.crps(y[400:], quantiles, levels) < 0.7 * metrics.crps(y[400:], without_inputs, levels)
 
 
 @pytest.mark.parametrize(("n_systems", "expected"), [(2, 1), (4, 1), (8, 2), (16, 4)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import nn
@@ -115,6 +117,17 @@ def test_gradients_equal_finite_differences(shared: bool) -> None:
     assert torch.autograd.gradcheck(loss, tuple(p.detach().requires_grad_() for p in system.parameters()), atol=1e-6)
 
 
+def test_narrowed_planes_are_those_of_smaller_widths() -> None:
+    torch.manual_seed(0)
+    x, system = torch.randn(20, 3, dtype=torch.float64), GT2FLS(3, n_rules=4, shared_spread=False, dtype=torch.float64)
+    narrower = copy.deepcopy(system)
+    narrower.narrow_planes(0.5)
+    for alpha in (0.01, 0.3):
+        _, *expected = system.planes(x, [alpha**0.25])  # the width is the root of the logarithm of α
+        _, *found = narrower.planes(x, [alpha])
+        torch.testing.assert_close(found, expected)
+
+
 def test_spreads_are_set_and_read_back() -> None:
     system = GT2FLS(3, n_rules=2, shared_spread=False, dtype=torch.float64)
     assert system.lower_spreads.shape == (2, 3)
@@ -122,6 +135,9 @@ def test_spreads_are_set_and_read_back() -> None:
     torch.testing.assert_close(system.lower_spreads, torch.full((2, 3), 0.25, dtype=torch.float64))
     torch.testing.assert_close(system.upper_spreads, torch.full((2, 3), 0.75, dtype=torch.float64))
     assert GT2FLS(3, n_rules=2).lower_spreads.shape == (1, 1)
+    narrow = GT2FLS(3, n_rules=2)  # in float32, whose smallest number is far above that of float64
+    narrow.upper_spreads = 0.0
+    assert 0.0 < narrow.upper_spreads.item() < 1e-12
     with pytest.raises(ValueError, match="lower_spreads must be between 0 and 1"):
         system.lower_spreads = 1.5
     with pytest.raises(ValueError, match="upper_spreads must be between 0 and 0"):

@@ -52,5 +52,11 @@ def test_small_tables_with_little_noise_may_have_twice_the_epochs(n_rows: int, l
     assert {path.shares[-1] for path in recipe.paths(n_rows, several=False) if path.below < 1.0} == {longest}
 
 
+def test_slow_paths_replace_the_fast_one() -> None:
+    usual, *others = recipe.paths(1_000, several=False, slow=True)
+    assert usual == recipe.paths(1_000, several=False)[0]
+    assert {path.rate for path in others} == {0.4}
+
+
 def test_very_large_tables_have_no_path_of_less_decay() -> None:
     assert [path.decay for path in recipe.paths(200_000, several=False) if path.below < 1.0] == [0.0]

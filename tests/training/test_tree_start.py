@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.tree import DecisionTreeRegressor
 
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.tree_start import leaf_boxes, start_from_tree
 
@@ -25,13 +26,22 @@ def test_boxes_hold_the_rows_of_their_leaves() -> None:
         assert inside[tree.apply(X) == leaf].all(axis=0).any()
 
 
-@pytest.mark.parametrize("cls", [T1FLS, IT2FLS])
+@pytest.mark.parametrize("cls", [T1FLS, IT2FLS, GT2FLS])
 def test_narrow_parts_of_an_input_are_found_without_training(cls: type) -> None:
     system = cls(3, 1, n_rules=24, dtype=torch.float64)
     x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
     start_from_tree(system, x, y, random_state=np.random.RandomState(0))
     error = float(((system(x).detach() - y) ** 2).mean().sqrt())
     assert error < 0.5 * STEPS.std()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_planes_of_a_general_system_have_no_width(dtype: torch.dtype) -> None:
+    system = GT2FLS(3, 1, n_rules=24, dtype=dtype)
+    x, y = torch.from_numpy(X).to(dtype), torch.from_numpy(STEPS).to(dtype)
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    _, y_left, y_right = system.planes(x, [0.01, 1.0])
+    torch.testing.assert_close(y_left, y_right, atol=1e-5, rtol=0.0)
 
 
 def test_a_tree_of_one_leaf_gives_a_line() -> None:

@@ -44,12 +44,14 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
     """The runs that are compared; what a user has set stays."""
     if settings.epochs != "auto":
         return (recipe.Path(),)
-    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto")
+    restricted = settings.n_terms is not None or settings.max_conditions is not None
+    slow = settings.loss == "quantiles" and settings.learning_rate == "auto" and not restricted
+    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto", slow=slow)
     if settings.learning_rate != "auto":
         paths = tuple(path for path in paths if path.rate == 1.0)
     if settings.weight_decay != "auto":
         paths = tuple(dataclasses.replace(path, decay=1.0) for path in paths if path.decay > 0.0)
-    if settings.n_terms is not None or settings.max_conditions is not None:
+    if restricted:
         # Conditions are revised at shares of a run, so every number of epochs is a run of its own. Runs scatter by the
         # conditions they find: few are compared, and fewer epochs than usual must be clearly better.
         long, *others = (path for path in paths if path.rate == path.width == 1.0)
@@ -88,6 +90,16 @@ class Task:
             _, left, right = system.planes(x, _LEVELS)
             return array_of(torch.stack([left, right], dim=1).flatten(1))
 
+    def middles(self, outputs: Array) -> Array:
+        """Crisp outputs (rows, outputs) among those compared; of planes the mean of their ends, a mean of quantiles."""
+        return outputs.reshape(len(outputs), 2 * len(_LEVELS), -1).mean(axis=1) if self.planes else outputs
+
+    def narrowed(self, outputs: Array, share: float) -> Array:
+        """Ends of planes at ``share`` times their distance from the narrowest plane."""
+        ends = outputs.reshape(len(outputs), 2, len(_LEVELS), -1)
+        middle = ends[:, :, -1:]
+        return np.asarray(middle + share * (ends - middle)).reshape(outputs.shape)
+
     def losses(self, outputs: torch.Tensor, target: torch.Tensor, point: Callable[..., torch.Tensor]) -> torch.Tensor:
         """Losses of outputs by the ``point`` loss; of planes by the pinball losses of their ends."""
         if not self.planes:
@@ -118,6 +130,7 @@ class Choice:
     corrected: bool = False  # whether most of several systems are corrections
     system_share: Array | float = 1.0  # (outputs,)
     line_share: Array | float = 0.0  # (outputs,)
+    plane_share: float = 1.0  # of the widths of planes
     penalty: int = 0  # place of the penalty of the line
     loss: float = float("nan")  # on the rows held out
     line_loss: float = float("nan")
@@ -140,13 +153,16 @@ class Choice:
             "corrected": self.corrected,
             "system_share": np.atleast_1d(self.system_share).tolist(),
             "line_share": np.atleast_1d(self.line_share).tolist(),
+            "plane_share": self.plane_share,
             "loss": self.loss if math.isfinite(self.loss) else None,
             "line_loss": self.line_loss if math.isfinite(self.line_loss) else None,
             "n_held_out": self.n_held_out,
         }
 
     def mix(self, system: System, rows: Rows, task: Task) -> None:
-        """Mix the line of these rows into the consequents of a trained system."""
+        """Mix the line of these rows into the consequents of a trained system; narrow its planes."""
+        if isinstance(system, GT2FLS) and self.plane_share != 1.0:
+            system.narrow_planes(self.plane_share)
         if not np.any(self.line_share) and np.all(np.equal(self.system_share, 1.0)):
             return
         line = task.lines(rows)[self.penalty]

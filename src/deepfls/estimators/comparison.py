@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -39,8 +40,9 @@ _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
-# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too.
-_BETTER = 0.95
+# Corrections must be better by this factor: where they are left out, a second half of trained systems is better too. The
+# losses of planes are those of absolute errors, of which half as much is as large a gain.
+_BETTER, _BETTER_PLANES = 0.95, 0.975
 
 
 def choose(
@@ -164,7 +166,8 @@ class _HeldOut:
         for (kept, held), found in zip(self._parts, outputs, strict=True):
             parts.append(found[: len(held)])
             if corrector is not None:
-                added = corrector(kept, n_rules, torch.from_numpy(found[len(held) :]).to(kept.target))
+                middles = torch.from_numpy(self._task.middles(found[len(held) :]))
+                added = corrector(kept, n_rules, middles.to(kept.target))
                 parts[-1] = sum((self._task.outputs(system, held.x) for system in added), start=parts[-1])
         return np.concatenate(parts)
 
@@ -188,7 +191,7 @@ class _HeldOut:
         losses = []
         for n_rules in numbers:
             outputs = self._outputs(n_rules, path)
-            losses.append(min((self._mixed(self._held_out(found))[0] for found in outputs.values()), default=float("inf")))
+            losses.append(min((self._mixed(self._held_out(found))["loss"] for found in outputs.values()), default=np.inf))
         enough = min(losses) * (_ENOUGH if min(losses) > 0 else 1.0)
         return next(n_rules for n_rules, loss in zip(numbers, losses, strict=True) if loss <= enough)
 
@@ -199,25 +202,25 @@ class _HeldOut:
             if best.loss > path.below:
                 continue
             needed = path.factor * best.loss
-            for share, outputs in self._outputs(n_rules, path).items():
-                loss, own, other = self._mixed(self._held_out(outputs))
-                if loss < min(needed, best.loss):
-                    found = Choice(
-                        n_rules, path.rate, path.decay, path.width, share, False, own, other, self._penalty, loss
-                    )
-                    best, winner = found, outputs
+            for share, parts in self._outputs(n_rules, path).items():
+                found = self._mixed(self._held_out(parts))
+                if found["loss"] < min(needed, best.loss):
+                    best = Choice(n_rules, path.rate, path.decay, path.width, share, penalty=self._penalty, **found)
+                    winner = parts
         if corrector is not None and winner is not None:
-            loss, own, other = self._mixed(self._held_out(winner, n_rules, corrector))
-            if loss < _BETTER * best.loss:
-                best = dataclasses.replace(best, corrected=True, system_share=own, line_share=other, loss=loss)
+            outputs = self._held_out(winner, n_rules, corrector)
+            found = self._narrowed(outputs) if self._task.planes else self._mixed(outputs)
+            if found["loss"] < (_BETTER_PLANES if self._task.planes else _BETTER) * best.loss:
+                best = dataclasses.replace(best, corrected=True, **found)
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
 
-    def _mixed(self, outputs: Array) -> tuple[float, Array | float, Array | float]:
-        """The smallest loss of mixtures of a system and the line, and their shares."""
+    def _mixed(self, outputs: Array) -> dict[str, Any]:
+        """Fields of a choice: the smallest loss of mixtures of a system and the line, and their shares."""
+        alone: dict[str, Any] = {"system_share": 1.0, "line_share": 0.0}
         if not np.isfinite(outputs).all():
-            return float("inf"), 1.0, 0.0
+            return {**alone, "loss": float("inf")}
         if self._line is None:
-            return self._loss(outputs), 1.0, 0.0
+            return {**alone, "loss": self._loss(outputs)}
         shares = self._number_shares(outputs, self._line) if self._task.n_classes is None else None
         own, other = self._class_shares(outputs, self._line) if shares is None else shares
         mixture = own * outputs + other * self._line
@@ -225,7 +228,24 @@ class _HeldOut:
             mixture = mixture + (1.0 - own - other) * self._mean
         loss, pure = self._loss(mixture), self._loss(outputs)
         # Systems of the folds learn from fewer rows than the final one, so their best share is smaller than its best share.
-        return (pure, 1.0, 0.0) if pure <= _ENOUGH * loss else (loss, own, other)
+        if pure <= _ENOUGH * loss:
+            return {**alone, "loss": pure}
+        return {"loss": loss, "system_share": own, "line_share": other}
+
+    def _narrowed(self, outputs: Array) -> dict[str, Any]:
+        """Fields of a choice: the smallest loss of planes of a share of their widths, and that share.
+
+        Planes are trained before corrections, and are too wide after them.
+        """
+        if not np.isfinite(outputs).all():
+            return {"loss": float("inf")}
+        found = scipy.optimize.minimize_scalar(
+            lambda share: self._loss(self._task.narrowed(outputs, share)),
+            bounds=(0.0, 1.0),
+            method="bounded",
+            options={"xatol": 0.01, "maxiter": 20},
+        )
+        return {"loss": float(found.fun), "plane_share": float(found.x)}
 
     def _number_shares(self, outputs: Array, line: Array) -> tuple[Array, Array]:
         """Shares of a system and a line (outputs,): at least 0, together at most 1, by least squares."""

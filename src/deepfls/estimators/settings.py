@@ -295,8 +295,8 @@ SETTINGS_TEXT = """
         What ``epochs="auto"`` and ``n_rules="auto"`` chose from the training rows: n_rules, epochs, learning_rate and
         weight_decay, width (times the usual starting width), corrected (whether most of several systems are
         corrections of the first ones), system_share and line_share (the weights of the trained system and of a linear model
-        in every output), loss and line_loss (on the rows held out; None without), n_held_out. Only where something was
-        chosen.
+        in every output), plane_share (the share of their trained widths that planes keep with corrections), loss and
+        line_loss (on the rows held out; None without), n_held_out. Only where something was chosen.
     calibration_ : Calibration or None
         Scores of the rows held out for calibration; None without ``coverage``.
     interval_model_ : FLSRegressor, FLSClassifier or None

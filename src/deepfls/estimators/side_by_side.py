@@ -89,7 +89,7 @@ def trained_systems(
     def members_of(numbers: Sequence[int], rows: Rows) -> list[Member]:
         return in_threads(lambda number, watch: trained(number, rows, watch), numbers)
 
-    n_first = n_systems if not corrects else n_trained(n_systems) if corrector is not None else -(-n_systems // 2)
+    n_first = n_trained(n_systems) if corrector is not None else -(-n_systems // 2) if corrects else n_systems
     members = members_of(range(n_first), rows)
     if n_first == n_systems or any(member.result.stopped_by == "interrupt" for member in members):
         return members
@@ -134,11 +134,17 @@ def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Seq
             return [future.result() for future in futures if not future.cancel()]
 
 
-def outputs_for(systems: Sequence[T1FLS | IT2FLS], rows: Rows) -> Tensor:
-    """Mean of the crisp outputs, (rows, outputs)."""
+def _crisp_output(system: T1FLS | IT2FLS, x: Tensor) -> Tensor:
+    return system(x)
+
+
+def outputs_for(
+    systems: Sequence[T1FLS | IT2FLS], rows: Rows, output: Callable[[T1FLS | IT2FLS, Tensor], Tensor] = _crisp_output
+) -> Tensor:
+    """Mean of the outputs of systems, (rows, outputs), by default the crisp ones."""
     parts = []
     with torch.no_grad():
         for first in range(0, len(rows), _CHUNK):
             x = rows.x[first : first + _CHUNK]
-            parts.append(torch.stack([system(x) for system in systems]).mean(dim=0))
+            parts.append(torch.stack([output(system, x) for system in systems]).mean(dim=0))
     return torch.cat(parts)

@@ -191,8 +191,7 @@ def may_correct(settings: Settings, task: Task, config: TrainConfig, n_rows: int
     return (
         settings.n_systems > 1
         and n_rows >= recipe.CORRECTION_ROWS
-        and settings.kind != "gt2"
-        and learns_means(task, config)
+        and (learns_means(task, config) or task.planes)
         and settings.epochs == "auto"
         and all(value is None for value in restricted)
     )
@@ -206,7 +205,10 @@ def learns_means(task: Task, config: TrainConfig) -> bool:
 def corrections(
     run: Run, structure: Structure, data: TrainingData, rows: Rows, outputs: torch.Tensor, random: np.random.RandomState
 ) -> list[System]:
-    """Systems that each add what the sum before them misses. ``outputs``: the mean of the trained systems."""
+    """Systems that each add what the sum before them misses. ``outputs``: the mean of the trained systems.
+
+    Those of planes have no width: they move all quantiles of a row alike.
+    """
     systems: list[System] = []
     left = rows.target - outputs
     for _ in range(run.settings.n_systems - n_trained(run.settings.n_systems)):
@@ -285,8 +287,12 @@ def member_corrector(
     trained system becomes k / k1 times itself less k2 / k1 of that line.
     """
 
+    def middle(system: System, x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(task.middles(task.outputs(system, x))).to(rows.target)
+
     def corrected(members: list[Member]) -> list[Member]:
-        added = corrections(run, structure, data, rows, outputs_for([member.system for member in members], rows), random)
+        outputs = outputs_for([member.system for member in members], rows, middle)
+        added = corrections(run, structure, data, rows, outputs, random)
         line = task.lines(rows)[0]
         n_first, n_all = len(members), len(members) + len(added)
         for member in members:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import torch
@@ -103,8 +104,8 @@ class GT2Antecedents(T1Antecedents):
         value = check_assigned_values("upper_spreads", value, self.raw_spreads)
         check_range_values("upper_spreads", value, 0.0, _MAX_UPPER_SPREAD)
         with torch.no_grad():
-            share = (value / _MAX_UPPER_SPREAD).clamp(max=1.0)
-            self.raw_spreads.copy_(UnitInterval().raw(share.clamp(min=torch.finfo(value.dtype).tiny), "upper_spreads"))
+            share = (value / _MAX_UPPER_SPREAD).clamp(math.exp(MIN_SPREAD_LOGIT), 1.0)
+            self.raw_spreads.copy_(UnitInterval().raw(share, "upper_spreads"))
 
     def plane_firing(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What :func:`deepfls.functional.reduction.plane_log_firing` takes: log-firing, rise and drop."""
@@ -278,6 +279,13 @@ class GT2FLS(T1FLS):
             system.missing = self.missing
             system.centers, system.intercepts, system.slopes = self.centers, self.intercepts, self.slopes
         return system.requires_grad_(self.centers.requires_grad)
+
+    def narrow_planes(self, share: float) -> None:
+        """Let the plane of every width t up to 1 be that of width ``share`` times t, ``share`` from 0 to 1."""
+        with torch.no_grad():
+            log_heights = UnitInterval().log(self.antecedents.raw_heights) * share
+            self.antecedents.raw_heights.copy_(UnitInterval().raw(log_heights.clamp(min=MIN_LOGIT).exp()))
+            self.upper_spreads = self.upper_spreads * share
 
     def form(self) -> SystemForm | None:
         form = super().form()

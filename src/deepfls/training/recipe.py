@@ -35,31 +35,37 @@ class Path:
 # Rows from which one part is held out instead of folds, and rows beyond which a sample of so many is used.
 _FOLD_ROWS, CHOICE_ROWS = 4_000, 16_000
 _N_FOLDS = 3
+# Factor of the learning rate on slow paths.
+_SLOW = 0.4
 # Fewest rows of which the errors of trained systems are worth systems of their own.
 CORRECTION_ROWS = 2_000
 # Numbers of rules that n_rules="auto" compares, and the rows that each rule needs.
 _RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
 
 
-def paths(n_rows: int, *, several: bool) -> tuple[Path, ...]:
+def paths(n_rows: int, *, several: bool, slow: bool = False) -> tuple[Path, ...]:
     """The runs that are compared; of several systems and few rows one more.
 
     Where rows are few the slopes are nearly common to all rules. The second path has three times the rate: averaged over
     the epochs it fits noise less closely, and needs fewer of them. The third has narrow sets: what is too rough in one
     system is even in a mean; with many rows, corrections find narrow structure. The last two are for rows with little
     noise: little decay or none, and for small tables twice the epochs.
+
+    ``slow``: the second path and the last two have a smaller rate than the usual one. Losses whose gradients scatter, such
+    as those of quantiles of random levels, need it where rows have little noise of their own.
     """
     decay = 100.0 * min(1.0, 1_000 / n_rows)
     usual = Path(1.0, decay, shares=(0.06, 0.12, 0.25, 0.5, 1.0))
-    fast = Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
+    second = Path(_SLOW, decay, shares=usual.shares) if slow else Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
     narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
     # Strong decay is the safer guess, so these must be better by a factor. Large tables have steps enough.
     shares = (1.0, 2.0) if n_rows < _FOLD_ROWS else (1.0,)
-    long = Path(1.0, 1.0, shares=shares, below=0.1, factor=0.95)
-    exact = Path(1.0, 0.0, shares=shares, below=0.01, factor=0.95)
+    rate = _SLOW if slow else 1.0
+    long = Path(rate, 1.0, shares=shares, below=0.1, factor=0.95)
+    exact = Path(rate, 0.0, shares=shares, below=0.01, factor=0.95)
     if several and n_rows < CORRECTION_ROWS:
-        return usual, fast, narrow, long, exact
-    return (usual, fast, long, exact) if long.decay < decay else (usual, fast, exact)
+        return usual, second, narrow, long, exact
+    return (usual, second, long, exact) if long.decay < decay else (usual, second, exact)
 
 
 def batch_size(n_rows: int) -> int:

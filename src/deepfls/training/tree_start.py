@@ -14,6 +14,7 @@ from torch import Tensor
 
 from deepfls._checks.values import Array
 from deepfls.functional.firing import share_of
+from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.start import filled, solve_consequents, width_limits
 
@@ -74,6 +75,8 @@ def start_from_tree(
             system.heights = torch.full_like(centers, _HEIGHT)
     else:
         system.sigmas = widths
+    if isinstance(system, GT2FLS):  # all planes are the Type-1 system, whose consequents are solved
+        system.lower_spreads = system.upper_spreads = 0.0
     solve_consequents(system, x, y, ridge=_RIDGE, sample_weight=sample_weight)
 
 
