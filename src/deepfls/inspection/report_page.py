@@ -40,6 +40,7 @@ from deepfls.inspection.words import (
     finite_or_none,
     listed,
     plural,
+    read_inputs,
     rendered,
     set_words,
     short_consequent_texts,
@@ -65,6 +66,8 @@ _METHODS = {
 }
 # Width of a set that was left out, as a number that JSON has.
 _NO_WIDTH = 1e150
+# Measures that are shares, which read as percentages.
+SHARES = ("accuracy", "covered")
 _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
 
@@ -92,7 +95,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     s = PlainModel.of(estimator)
     return rendered(
         "page.html",
-        title=listed(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
+        title=title or title_of(s),
         subtitle=system_line(s),
         version=__version__,
         interval=s.kind != "t1",
@@ -102,6 +105,12 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
         script_hash=_hash(script),
         style_hash=_hash(style),
     )
+
+
+def title_of(s: AnyModel) -> str:
+    """The names of the first outputs, where no title is given."""
+    names = [*s.output_names[:3], *(["others"] * (s.n_outputs > 3))]
+    return listed(names)
 
 
 def _read(name: str) -> str:
@@ -252,7 +261,7 @@ def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     facts = [
         ["sets", KIND_NAMES[s.kind]],
         ["rules", f"{model.n_rules:,}" + (f" in {len(model.systems)} systems" if len(model.systems) > 1 else "")],
-        ["inputs", f"{s.n_features:,}"],
+        ["inputs", f"{len(read_inputs(s.feature_names, s.columns)):,}"],
         ["firing", tnorm],
         ["consequents", "linear" if s.order == 1 else "constant"],
     ]
@@ -265,14 +274,16 @@ def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     facts.append(["training", f"{epochs}, loss {loss}, ended by {estimator.stopped_by_}"])
     chosen = getattr(estimator, "chosen_", None)
     if chosen is not None:
-        own, line = (", ".join(f"{share:.2f}" for share in chosen[name]) for name in ("system_share", "line_share"))
-        facts.append(
-            [
-                "chosen on rows held out",
-                f"{epochs}, {plural(s.n_rules, 'rule')}, share of the system {own}, of a line {line}",
-            ]
-        )
+        facts.append(["chosen on held-out rows", f"{epochs}, {plural(s.n_rules, 'rule')}{_mixture(chosen)}"])
     return facts
+
+
+def _mixture(chosen: dict[str, Any]) -> str:
+    """How much of the trained system and of a linear model the THEN parts hold; empty for the system alone."""
+    own, line = (
+        ", ".join(dict.fromkeys(f"{share:.2f}" for share in chosen[key])) for key in ("system_share", "line_share")
+    )
+    return "" if (own, line) == ("1.00", "0.00") else f"; {own} times the trained system plus {line} times a linear model"
 
 
 def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:

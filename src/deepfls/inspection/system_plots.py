@@ -14,7 +14,7 @@ from deepfls._checks.values import Array, check_count
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, most_important, one_row, rows_of
-from deepfls.inspection.words import category_inputs, used_terms
+from deepfls.inspection.words import category_inputs, read_inputs, used_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,8 +84,8 @@ class MembershipsDisplay:
         s, title = _system_at(estimator, system)
         if features is None:
             ranked = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, s.n_features)
-            # Rules with terms name categories, not the terms of their inputs.
-            named = category_inputs(s) if s.terms is not None else set()
+            # Rules name categories, not the sets of the inputs that a category makes.
+            named = category_inputs(s)
             chosen = ([m for m in ranked if m not in named] or ranked)[:_PANELS]
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
@@ -117,7 +117,8 @@ class MembershipsDisplay:
         names = [s.feature_names[m] for m in chosen]
         started = at_start if before else None
         words = None if s.terms is None else labels
-        return cls(names, grids, lower, upper, started, leading, inner if planes else None, s.n_features, words, title)
+        n_inputs = len(read_inputs(s.feature_names, s.columns))
+        return cls(names, grids, lower, upper, started, leading, inner if planes else None, n_inputs, words, title)
 
     def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
@@ -201,9 +202,9 @@ class MembershipsDisplay:
 
 
 def _panels(axes: Any, count: int) -> Any:
-    """The axes given, or those of a new figure with three panels in a row."""
+    """The axes given, or those of a new figure with two or three panels in a row."""
     if axes is None:
-        n_columns = min(count, 3)
+        n_columns = 2 if count == 4 else min(count, 3)
         n_rows = math.ceil(count / n_columns)
         axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
     return np.asarray(axes).ravel()
