@@ -54,7 +54,9 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
         # conditions they find: few are compared, and fewer epochs than usual must be clearly better.
         long, *others = (path for path in paths if path.rate == path.width == 1.0)
         short = [dataclasses.replace(long, shares=(share,), factor=_CLEARLY) for share in long.shares[:-1:2]]
-        others = [dataclasses.replace(path, shares=path.shares[:1]) for path in others]
+        # Sets that rules share and few conditions hold a system back by themselves, so that no decay is compared earlier.
+        below = max((path.below for path in others), default=0.0)
+        others = [dataclasses.replace(path, shares=path.shares[-1:], below=below) for path in others]
         return (dataclasses.replace(long, shares=long.shares[-1:]), *reversed(short), *others)
     if config.schedule in ("averaged", "constant"):
         return paths

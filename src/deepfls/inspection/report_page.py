@@ -36,12 +36,14 @@ from deepfls.inspection.plain_model import (
 from deepfls.inspection.words import (
     ALMOST_ANY,
     KIND_NAMES,
+    SAME,
     clauses,
     finite_or_none,
     listed,
     plural,
     read_inputs,
     rendered,
+    says_the_same,
     set_words,
     short_consequent_texts,
     system_line,
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
 # Each script uses only those before it.
-_SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
+_NAMES = ("inference", "dom", "inputs", "outputs", "pushes", "rules", "response", "records", "app")
+_SCRIPTS = tuple(f"{name}.js" for name in _NAMES)
 # Largest sample of the data in a page, in numbers and in rows, and largest number of points of a learning curve.
 _SAMPLE_NUMBERS, _SAMPLE_ROWS = 20_000, 200
 _CURVE_POINTS = 300
@@ -99,6 +102,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
         subtitle=system_line(s),
         version=__version__,
         interval=s.kind != "t1",
+        classifies=s.classes is not None,
         payload=Markup(content),  # escaped above
         script=Markup(script),  # a file of this package
         style=Markup(style),  # a file of this package
@@ -128,7 +132,8 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     x = None if X is None else rows_of(estimator, X)
     spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
-    start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference_row(estimator, s).tolist())]
+    reference = reference_row(estimator, s)
+    start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference.tolist())]
     groups = estimator.columns_.groups
     for column, first, end in groups:  # the most frequent category
         start[first:end] = min(column.codes.tolist(), key=lambda code: math.dist(code, start[first:end]))
@@ -151,6 +156,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
             "low": spans[0].tolist(),
             "high": spans[1].tolist(),
             "start": start,
+            "reference": reference.tolist(),
             "constant": constant.tolist(),
             "missing": estimator.missing == "auto",
             "groups": [
@@ -195,10 +201,23 @@ def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
     return {
         "active": np.isfinite(s.upper_sigmas).tolist(),
         "terms": None if s.terms is None else set_words(s),
+        "note": SAME if says_the_same(s) else "",
+        "categories": [_category_texts(s, rule) for rule in range(s.n_rules)],
         "sentences": [_sentence(s, rule, inputs) for rule in range(s.n_rules)],
         "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
         "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
     }
+
+
+def _category_texts(s: PlainSystem, rule: int) -> list[str]:
+    """What a rule asks of every category, in the order of their columns; "any" where it asks nothing."""
+    groups = [] if s.columns is None else s.columns.groups
+    told = {clause.feature: clause for clause in clauses(s, rule, 4)} if groups else {}
+    texts = []
+    for _, first, _ in groups:
+        clause = told.get(first)
+        texts.append("any" if clause is None or clause.word == ALMOST_ANY else clause.numbers)
+    return texts
 
 
 def _sentence(s: PlainSystem, rule: int, inputs: set[int]) -> dict[str, Any]:

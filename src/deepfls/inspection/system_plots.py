@@ -172,16 +172,20 @@ class MembershipsDisplay:
         assert self.words is not None
         axes = _panels(axes, len(self.names))
         for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
+            last, level = -np.inf, 0  # of the word before: words that come close take turns in two lines
             for place, word in enumerate(self.words[panel]):
                 color, upper = COLORS[place % len(COLORS)], self.upper[panel][:, place]
                 ax.fill_between(grid, self.lower[panel][:, place], upper, color=color, alpha=0.25, linewidth=0)
                 ax.plot(grid, upper, color=color, linewidth=1.4)
                 peak = int(upper.argmax())
                 side = "left" if peak < len(grid) // 8 else "right" if peak > len(grid) * 7 // 8 else "center"
-                ax.text(grid[peak], 1.04, label(word, 16), color=color, ha=side, va="bottom", fontsize="small")
+                level = 1 - level if peak - last < len(grid) // 3 else 0
+                last = peak
+                height = 1.04 + 0.13 * level
+                ax.text(grid[peak], height, label(word, 16), color=color, ha=side, va="bottom", fontsize="small")
             if not self.words[panel]:
                 ax.text(0.5, 0.5, "no rule asks for it", ha="center", va="center", transform=ax.transAxes, color=COLORS[-1])
-            ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.2), yticks=[0, 0.5, 1])
+            ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.34), yticks=[0, 0.5, 1])
         if self._notes():
             axes[0].figure.supxlabel("; ".join(self._notes()), fontsize="small")
         return self._finish(axes)
