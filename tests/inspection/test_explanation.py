@@ -13,8 +13,8 @@ import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.inspection import EXACT_INPUTS, Explanation, input_pushes
-from deepfls.inspection.explanation import arrow_table, explained_rows
 from deepfls.inspection.plain import PlainOutput, PlainSystem
+from deepfls.inspection.row_explanations import arrow_table, explained_rows
 from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
 
@@ -146,9 +146,8 @@ def test_linear_system_is_pushed_by_slope_times_distance() -> None:
 
 def test_headline_says_what_is_predicted_first() -> None:
     explanation = regressor("km", 1).explain(X[0])
-    assert (
-        explanation.to_text().splitlines()[0].startswith(f"y is predicted as {explanation.y[0]:.4g}. The model has no cal")
-    )
+    first = explanation.to_text().splitlines()[0]
+    assert first.startswith(f"y is predicted to be {explanation.y[0]:.4g}. The model has no calibrated interval")
     chances = classifier().predict_proba(X[:1])[0]
     best = classifier().classes_[chances.argmax()]
     first = classifier().explain(X[0]).to_text().splitlines()[0]
@@ -161,12 +160,23 @@ def test_headline_gives_the_calibrated_interval_or_set() -> None:
     lower, upper = model.predict_interval(X[:1])
     assert explanation.interval is not None
     assert explanation.interval[:, 0].tolist() == pytest.approx([lower[0], upper[0]])
-    assert f"80% interval {lower[0]:.4g} to {upper[0]:.4g}." in explanation.headline()
+    assert f"(80 % interval: {lower[0]:.4g} to {upper[0]:.4g})." in explanation.headline()
     classes = FLSClassifier(n_rules=3, epochs=3, coverage=0.8, random_state=0).fit(X, LABELS)
     shown = classes.explain(X[0])
     assert shown.class_set is not None
     assert shown.class_set.tolist() == classes.predict_set(X[:1])[0].tolist()
-    assert "80%" in shown.headline()
+    assert "the 80 % set" in shown.headline()
+
+
+def test_tables_align_their_numbers_and_light_rules_are_told_together() -> None:
+    explanation = classifier().explain(X[0])
+    rules = explanation.to_text().split("\n\n")[2].splitlines()[2:]
+    assert all(re.fullmatch(r"-?\d+\.\d+", line.split()[-1]) for line in rules)
+    assert len({len(line.split()[-1].partition(".")[2]) for line in rules}) == 1
+    assert not any(cell in ("-0.0", "-0.00", "-0.000") for line in rules for cell in line.split())
+    best = int(explanation.y.argmax())
+    light = int((explanation.weights.y[:, best] < 5e-4).sum())
+    assert any(line.startswith(f"{light} other") for line in rules) == bool(light)
 
 
 def test_explaining_many_rows_gives_a_frame() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,7 +21,7 @@ def test_card_holds_what_a_reader_asks_for(tmp_path: Path) -> None:
         "## Measures",
         "On 150 rows",
         "covered",
-        "Intervals of coverage 80%",
+        "Intervals of coverage 80 %",
         "## Vocabulary",
         "## Rules",
         "x1 is",
@@ -56,7 +57,7 @@ def test_card_of_many_inputs_and_classes_reads_well(tmp_path: Path) -> None:
     model = FLSClassifier(n_rules=2, epochs=1, random_state=0).fit(x, np.array(["a", "b", "c"])[np.arange(40) % 3])
     text = model.to_card(tmp_path / "card.md").read_text(encoding="utf-8")
     assert text.startswith("# a, b and c\n")
-    assert " and 2 more conditions" in text
+    assert "more conditions, then" in text
     assert "and and" not in text
 
 
@@ -69,3 +70,16 @@ def test_vocabulary_leaves_out_the_inputs_of_categories(tmp_path: Path) -> None:
     assert "| size | " in text.split("## Vocabulary")[1]
     assert "| color=" not in text
     assert model.plot_memberships().names == ["size"]
+
+
+def test_card_of_many_inputs_and_rules_is_one_page(browser: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    names = [f"concentration of substance {place}" for place in range(20)]
+    table = pd.DataFrame(rng.normal(size=(120, 20)), columns=names)
+    model = FLSClassifier(n_rules=12, epochs=1, random_state=0).fit(table, np.array(["a", "b", "c"])[np.arange(120) % 3])
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(model.to_card(tmp_path / "card.html", table, model.predict(table)).as_uri())
+    printed = page.pdf(prefer_css_page_size=True)
+    context.close()
+    assert printed.count(b"/Type /Page\n") + printed.count(b"/Type /Page ") == 1

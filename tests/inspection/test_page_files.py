@@ -342,3 +342,27 @@ def test_category_is_one_list_and_values_may_be_not_known(open_page: OpenPage) -
     page.keyboard.press("Enter")
     assert page.input_value("#x3") == ""
     assert page.input_value("#x0") == "3"
+
+
+@pytest.mark.parametrize("name", ["km", "nt"])
+def test_pushes_of_the_page_are_those_of_python(open_page: OpenPage, name: str) -> None:
+    model = regressor(name, 1)
+    page = open_page(model).page
+    for row in X[:5]:
+        expected = model.explain(row).pushes.y[:, 0]
+        np.testing.assert_allclose(page.evaluate("x => deepfls.pushes(x)", row.tolist()), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_pushes_of_a_class_add_up_to_its_probability(open_page: OpenPage) -> None:
+    page = open_page(classifier(), X, LABELS).page
+    page.click("#next")
+    page.wait_for_selector("#pushes tr")
+    words = page.evaluate("document.getElementById('pushes-words').textContent")
+    assert words.startswith(f"The probability of {classifier().predict(X[:1])[0]} is ")
+
+
+def test_a_category_is_one_column_of_the_rules(open_page: OpenPage) -> None:
+    table = pd.DataFrame({"size": X[:, 0], "color": np.array(["red", "blue", "green"])[np.arange(len(X)) % 3]})
+    page = open_page(FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(table, Y[:, 0]), table, Y[:, 0]).page
+    heads = page.evaluate("[...document.querySelectorAll('#rules-head .clip')].map(n => n.textContent)")
+    assert sorted(heads) == ["color", "size"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from deepfls import FLSRegressor
@@ -15,7 +16,7 @@ from deepfls.inspection import (
     PushesDisplay,
     WidthErrorDisplay,
 )
-from inspection_cases import X, Y, regressor
+from inspection_cases import LABELS, X, Y, classifier, regressor
 
 
 def test_learning_curve_shows_training_and_validation() -> None:
@@ -113,3 +114,19 @@ def test_intervals_of_an_estimator_are_those_it_predicts() -> None:
     widths = WidthErrorDisplay.from_estimator(model, x, y, coverage=0.8)
     np.testing.assert_array_equal(widths.width, upper - lower)
     np.testing.assert_array_equal(widths.error, y - model.predict(x))
+
+
+def test_pushes_of_categories_and_unknown_values_are_grey() -> None:
+    table = pd.DataFrame({"size": X[:, 0], "color": np.array(["red", "blue", "green"])[np.arange(len(X)) % 3]})
+    table.loc[::5, "size"] = np.nan
+    display = PushesDisplay.from_estimator(FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(table, Y[:, 0]), table)
+    assert sorted(display.names) == ["color", "size"]
+    assert np.isnan(display.values[:, display.names.index("color")]).all()
+    assert np.isfinite(display.values[:, display.names.index("size")]).sum() == len(X) - len(X[::5])
+
+
+def test_displays_of_numbers_refuse_classes() -> None:
+    with pytest.raises(ValueError, match="estimator must be a regressor, got a classifier"):
+        PredictionDisplay.from_estimator(classifier(), X, LABELS)
+    with pytest.raises(ValueError, match="y must be None for a classifier"):
+        BandDisplay.from_estimator(classifier(), X, LABELS)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.words import (
     LABELS,
+    SAME,
     clauses,
     consequent_texts,
     how_to_read,
@@ -22,6 +23,7 @@ from deepfls.inspection.words import (
     number_text,
     one_line,
     position_word,
+    says_the_same,
     share_text,
     short_clauses,
     short_consequent_texts,
@@ -55,7 +57,7 @@ def test_label_says_where_a_center_lies_outside_the_data() -> None:
 def test_a_set_as_wide_as_the_data_says_nothing() -> None:
     # The grade at the far end, a distance of 30, is 2^-(30 / w)².
     assert position_word(0.0, 76.0, -10.0, 30.0) == "low"
-    assert position_word(0.0, 77.0, -10.0, 30.0) == "almost any"
+    assert position_word(0.0, 77.0, -10.0, 30.0) == "almost any value"
 
 
 def test_constant_input_has_no_label() -> None:
@@ -150,3 +152,12 @@ def test_reading_notes_name_widths_and_heights(name: str) -> None:
     assert ("±w to v" in grades) == ("s" in s.uncertainty)
     assert "1/2 at c ±" in grades
     assert firing.startswith("Firing of a rule: the product of its grades.")
+
+
+def test_rules_that_say_the_same_are_named() -> None:
+    s = PlainSystem.of(regressor("km", 1))
+    assert not says_the_same(s)
+    assert SAME not in how_to_read(s, 4)
+    equal = replace(s, intercepts=s.intercepts[[0] * s.n_rules], slopes=s.slopes[[0] * s.n_rules])
+    assert says_the_same(equal)
+    assert SAME in how_to_read(equal, 4)

@@ -31,6 +31,8 @@ from deepfls.training.recipe import TrainConfig
 System = T1FLS | IT2FLS
 # Factor of the loss of a long run below which that of a short one is clearly better, where rules share terms.
 _CLEARLY = 0.8
+# Largest loss, in variances of the targets, with which no decay is compared there.
+_LITTLE_NOISE = 0.1
 # Levels of the planes whose ends are compared as quantiles.
 _LEVELS = (0.04, 0.2, 0.4, 0.6, 0.8, 1.0)
 
@@ -56,8 +58,10 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
         # conditions they find: few are compared, and fewer epochs than usual must be clearly better.
         long, *others = (path for path in paths if path.rate == path.width == 1.0)
         short = [dataclasses.replace(long, shares=(share,), factor=_CLEARLY) for share in long.shares[:-1:2]]
-        others = [dataclasses.replace(path, shares=path.shares[:1]) for path in others]
-        return (dataclasses.replace(long, shares=long.shares[-1:]), *reversed(short), *others)
+        # Sets that rules share and few conditions hold a system back by themselves: of the paths for little noise the one
+        # without decay is compared, and earlier than in other fits.
+        exact = [dataclasses.replace(path, shares=path.shares[-1:], below=_LITTLE_NOISE) for path in others[-1:]]
+        return (dataclasses.replace(long, shares=long.shares[-1:]), *reversed(short), *exact)
     if config.schedule in ("averaged", "constant"):
         return paths
     # The rate follows from the number of epochs, so every number of them is a run of its own.

@@ -10,7 +10,7 @@ import numpy as np
 from deepfls._checks.values import Array
 from deepfls.inspection.plain import PlainSystem, rule_weights
 from deepfls.inspection.plain_model import AnyModel, PlainModel, rows_of
-from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text
+from deepfls.inspection.words import TextTable, number_text, plural, read_inputs, rendered, share_text
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -37,6 +37,7 @@ class Complexity:
     n_rules, n_inputs : int
     conditions_per_rule : ndarray of int, shape (rules,)
         Conditions that say something: their grade in the firing falls below 0.95 somewhere in the range of the input.
+        A category is one condition.
     sets_per_input : ndarray of int, shape (features,)
         Different sets among these conditions.
     overlap : float
@@ -112,7 +113,7 @@ def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
     explained, unknown = ([getattr(part, name) for part in parts] for name in ("explained", "unknown"))
     return Complexity(
         n_rules=model.n_rules,
-        n_inputs=model.n_features,
+        n_inputs=parts[0].n_inputs,
         conditions_per_rule=np.concatenate([part.conditions_per_rule for part in parts]),
         sets_per_input=np.sum([part.sets_per_input for part in parts], axis=0),
         overlap=float(np.average(np.array(crossed)[:, 0], weights=np.array(crossed)[:, 1])) if crossed else np.nan,
@@ -125,6 +126,7 @@ def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
 
 def _system_complexity(s: PlainSystem, x: Array | None) -> Complexity:
     active = conditions_of(s)
+    inputs = read_inputs(s.feature_names, s.columns)
     sets = [_different_sets(s, m, active[:, m]) for m in range(s.n_features)]
     crossings = [grade for m, rules in enumerate(sets) for grade in _crossings(s, m, rules)]
     explained = unknown = np.nan
@@ -136,8 +138,8 @@ def _system_complexity(s: PlainSystem, x: Array | None) -> Complexity:
         explained, unknown = float((leading >= _EXPLAINED).mean()), float((strongest < np.log(_KNOWN)).mean())
     return Complexity(
         n_rules=s.n_rules,
-        n_inputs=s.n_features,
-        conditions_per_rule=active.sum(axis=1),
+        n_inputs=len(inputs),
+        conditions_per_rule=np.sum([active[:, first:end].any(axis=1) for _, first, end, _ in inputs], axis=0),
         sets_per_input=np.array([len(rules) for rules in sets]),
         overlap=float(np.mean(crossings)) if crossings else np.nan,
         n_rows=n_rows,

@@ -12,18 +12,28 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls._checks.values import Array
-from deepfls.data.columns import Column, Columns
+from deepfls.data.columns import Columns
 from deepfls.estimators.intervals import predicted_interval, predicted_set
-from deepfls.inspection.plain import PlainOutput, PlainSystem, rule_weights, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel, one_row, rows_of
-from deepfls.inspection.pushes import input_pushes, pushes_of_rows
-from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened, signed_text
+from deepfls.inspection.plain import PlainOutput, PlainSystem, softmax
+from deepfls.inspection.plain_model import AnyModel, PlainModel, one_row
+from deepfls.inspection.pushes import input_pushes
+from deepfls.inspection.words import (
+    TextTable,
+    coverage_text,
+    decimals_of,
+    listed,
+    number_text,
+    read_inputs,
+    rendered,
+    share_text,
+    shortened,
+)
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from deepfls.estimators.base import FLSEstimator
 
+# Rules of a smaller weight are told together.
+_LEAST_WEIGHT = 5e-4
 # Rules and inputs that a notebook shows.
 _SHOWN = 10
 
@@ -104,24 +114,24 @@ class Explanation:
         """The prediction in one sentence: the class with its probability, or the numbers with their calibrated interval."""
         if self.probabilities is not None and self.classes is not None:
             best = int(self.probabilities.argmax())
-            text = (
-                f"{shortened(self.output_names[best])}, with a probability of {share_text(float(self.probabilities[best]))}"
-            )
+            share = share_text(float(self.probabilities[best])).replace(">", "more than ")
+            text = f"{shortened(self.output_names[best])}, with a probability of {share}"
             if self.class_set is not None and self.coverage is not None:
-                names = " or ".join(shortened(self.output_names[k]) for k in np.flatnonzero(self.class_set))
-                text += f"; {names} in {self.coverage:.0%} of such rows" if self.class_set.sum() > 1 else ""
-                text += (
-                    f"; the calibrated {self.coverage:.0%} set holds this class alone" if self.class_set.sum() == 1 else ""
-                )
+                names = listed([shortened(self.output_names[k]) for k in np.flatnonzero(self.class_set)])
+                count, share = int(self.class_set.sum()), coverage_text(self.coverage)
+                text += f"; the {share} set holds {names}" if count > 1 else ""
+                text += f"; the {share} set holds this class alone" if count == 1 else ""
+                text += f"; the {share} set is empty: no class fits well" if count == 0 else ""
             return f"{text}."
         parts = [
-            f"{shortened(name)} is predicted as {number_text(self.y[k], digits)}"
+            f"{shortened(name)} is predicted to be {number_text(self.y[k], digits)}"
             for k, name in enumerate(self.output_names)
         ]
         if self.interval is not None and self.coverage is not None:
             lower, upper = self.interval
             ends = (f"{number_text(lower[k], digits)} to {number_text(upper[k], digits)}" for k in range(len(parts)))
-            parts = [f"{part}, {self.coverage:.0%} interval {pair}" for part, pair in zip(parts, ends, strict=True)]
+            share = coverage_text(self.coverage)
+            parts = [f"{part} ({share} interval: {pair})" for part, pair in zip(parts, ends, strict=True)]
             return "; ".join(parts) + "."
         return "; ".join(parts) + ". The model has no calibrated interval: coverage=0.9 in the fit gives one."
 
@@ -268,58 +278,6 @@ def _calibrated(estimator: FLSEstimator, row: Array) -> dict[str, Any]:
     return {"coverage": calibration.coverage, "interval": np.stack([end[0] for end in predicted_interval(*arguments)])}
 
 
-def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
-    """The pushes of every input in every row as columns; :meth:`FLSEstimator.explain` names them."""
-    s = PlainModel.of(estimator)
-    x = rows_of(estimator, X)
-    start = reference_row(estimator, s) if reference is None else one_row(estimator, "reference", reference)
-    pushes = pushes_of_rows(s, x, start)
-    # The rules of several systems stand one after another.
-    parts = zip(s.shares, s.systems, strict=True)
-    weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
-    strongest = weights.argmax(axis=1) + 1
-    familiarity = estimator.familiarity(X)
-    inputs = _read_inputs(s.feature_names, s.columns)
-    pushes = np.stack([pushes[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
-    values: list[Array] = [
-        x[:, first] if column is None else np.array([column.category(row[first:end]) for row in x], dtype=object)
-        for _, first, end, column in inputs
-    ]
-    n_rows, n_inputs, n_outputs = pushes.shape
-    names = np.array([name for name, *_ in inputs], dtype=object)
-    columns: dict[str, Any] = {"row": np.repeat(np.arange(n_rows), n_inputs * n_outputs)}
-    if n_outputs > 1:
-        columns["output"] = np.tile(np.repeat(np.array(s.output_names, dtype=object), n_inputs), n_rows)
-    return columns | {
-        "input": np.tile(names, n_rows * n_outputs),
-        "value": np.repeat(np.stack(values, axis=1)[:, np.newaxis], n_outputs, axis=1).ravel(),
-        "push": pushes.transpose(0, 2, 1).ravel(),
-        "strongest_rule": np.repeat(strongest, n_inputs * n_outputs),
-        "familiarity": np.repeat(familiarity, n_inputs * n_outputs),
-    }
-
-
-def _read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
-    """Name, first and end of the inputs, those of a category as one."""
-    return (Columns.numbers(len(names), names) if columns is None else columns).read_inputs
-
-
-def frame_of(columns: dict[str, Any]) -> Any:
-    """A pandas frame of columns, or a pyarrow table where pandas is not installed."""
-    try:
-        import pandas as pd
-    except ImportError:
-        return arrow_table(columns)
-    return pd.DataFrame(columns)
-
-
-def arrow_table(columns: dict[str, Any]) -> pa.Table:
-    """A pyarrow table of columns; those that hold texts and numbers become texts."""
-    import pyarrow as pa
-
-    return pa.table({name: list(map(str, v)) if v.dtype == object else pa.array(v) for name, v in columns.items()})
-
-
 def reference_row(estimator: FLSEstimator, plain: AnyModel) -> Array:
     """The mean of the training data if the scaling has it, else the middle of its range, else the mean of the centers."""
     if estimator.scaling == "standard":
@@ -346,42 +304,57 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     """Firing, consequents and contributions of the rules of largest weight in output k."""
     interval = bool((e.lower != e.upper).any()) or bool((e.weights.y_left != e.weights.y_right).any())
     order = np.argsort(-e.weights.y[:, k], kind="stable")
+    top = int(np.clip((e.weights.y[:, k] >= _LEAST_WEIGHT).sum(), 1, top))
     firing = [e.lower, e.upper] if interval else [e.upper]
     ends = ("y", "y_left", "y_right") if interval else ("y",)
     contributions, sums = ([getattr(group, end) for end in ends] for group in (e.contributions, e.output))
     head = ["rule", *(["lower", "upper"] if interval else ["firing"]), "says", "weight"]
     head += ["weight times it", "at y_left", "at y_right"] if interval else ["weight times it"]
+    # The same decimals in all rows, so that the columns add up to the eye.
+    decimals = decimals_of([end[k] for end in sums], digits)
+    said = decimals_of(e.consequents[order[:top], k], digits)
 
     def row(name: str, chosen: Array, consequent: str) -> list[str]:
-        strengths = [f"{f[chosen].max():.3g}" for f in firing]
+        strengths = [_strength_text(f[chosen].max()) for f in firing]
         weight = share_text(float(e.weights.y[chosen, k].sum()))
-        return [name, *strengths, consequent, weight, *(number_text(c[chosen, k].sum(), digits) for c in contributions)]
+        return [name, *strengths, consequent, weight, *(_fixed_text(c[chosen, k].sum(), decimals) for c in contributions)]
 
-    rows = [row(str(p + 1), np.array([p]), number_text(e.consequents[p, k], digits)) for p in order[:top].tolist()]
+    rows = [row(str(p + 1), np.array([p]), _fixed_text(e.consequents[p, k], said)) for p in order[:top].tolist()]
     rest = order[top:]
     if len(rest):
-        rows.append(row(f"{len(rest)} others", rest, ""))
+        rows.append(row(f"{len(rest)} other{'s' * (len(rest) > 1)}", rest, ""))
     blank = [""] * (len(head) - 1 - len(sums))
-    return TextTable(head, [*rows, ["sum", *blank, *(number_text(end[k], digits) for end in sums)]])
+    return TextTable(head, [*rows, ["sum", *blank, *(_fixed_text(end[k], decimals) for end in sums)]])
+
+
+def _fixed_text(value: float, decimals: int, sign: str = "") -> str:
+    """A number with so many decimals; a number that rounds to 0 has no sign of its own."""
+    return f"{round(float(value), decimals) + 0.0:{sign}.{decimals}f}"
+
+
+def _strength_text(firing: float) -> str:
+    return "<0.001" if 0.0 < firing < 0.0005 else f"{firing:.3f}"
 
 
 def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     """Values of the inputs, and their pushes on output k."""
-    inputs = _read_inputs(e.feature_names, e.columns)
+    inputs = read_inputs(e.feature_names, e.columns)
     pushes = np.array([e.pushes.y[first:end, k].sum() for _, first, end, _ in inputs])
     order = np.argsort(-np.abs(pushes), kind="stable")
-    rows = [["reference", "", "", number_text(e.base.y[k], digits)]]
+    # The same decimals in all rows, one digit fewer than a number alone would have.
+    decimals = decimals_of(pushes if pushes.any() else e.output.y[k], max(digits - 1, 1))
+    rows = [["reference", "", "", _fixed_text(e.base.y[k], decimals)]]
     for place in order[:top].tolist():
         name, first, end, column = inputs[place]
         if column is None:
             values = ["unknown" if np.isnan(row[first]) else number_text(row[first], digits) for row in (e.x, e.reference)]
         else:
             values = [shortened(column.category(e.x[first:end])), "mean of all"]
-        rows.append([shortened(name), *values, signed_text(pushes[place], digits)])
+        rows.append([shortened(name), *values, _fixed_text(pushes[place], decimals, "+")])
     rest = order[top:]
     if len(rest):
-        rows.append([f"{len(rest)} others", "", "", signed_text(pushes[rest].sum(), digits)])
-    rows.append(["sum", "", "", number_text(e.output.y[k], digits)])
+        rows.append([f"{len(rest)} other{'s' * (len(rest) > 1)}", "", "", _fixed_text(pushes[rest].sum(), decimals, "+")])
+    rows.append(["sum", "", "", _fixed_text(e.output.y[k], decimals)])
     return TextTable(["input", "value", "reference", "pushes by"], rows)
 
 

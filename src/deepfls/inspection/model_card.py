@@ -12,33 +12,41 @@ import numpy as np
 
 from deepfls import __version__
 from deepfls._checks.arguments import check_option
+from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.inspection.complexity import complexity
-from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import PlainModel, check_rows_given
-from deepfls.inspection.report_page import payload_of
+from deepfls.inspection.display import new_figure
+from deepfls.inspection.explanation import reference_row
+from deepfls.inspection.plain import PlainSystem, softmax
+from deepfls.inspection.plain_model import PlainModel, check_rows_given, most_important
+from deepfls.inspection.report_page import SHARES, payload_of, title_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
 from deepfls.inspection.words import (
+    ALMOST_ANY,
+    category_inputs,
+    clauses,
+    coverage_text,
     how_to_read,
-    listed,
+    input_clauses,
     markdown_name,
     number_text,
     one_line,
     plural,
     rendered,
     share_text,
-    short_clauses,
     short_consequent_texts,
+    shortened,
     system_line,
+    used_terms,
     vocabulary,
 )
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
-# Rules and inputs of a card.
-_RULES, _INPUTS = 10, 15
+# Rules, inputs, conditions of a rule, terms of a formula and inputs in the picture of a card, so that it fits one page.
+_RULES, _INPUTS, _CONDITIONS, _TERMS, _PANELS = 10, 12, 4, 5, 6
 
 
 def write_card(
@@ -63,33 +71,35 @@ def card_text(
     rules = rules_of(estimator)
     payload = payload_of(estimator, X, y)
     data = payload["data"]
+    ranked = most_important(estimator, s.n_features)
+    center = reference_row(estimator, s)
     shown = [
         {
             "number": rule + 1,
             "share": rules.share_of(rule),
-            "conditions": [(name(n), word, numbers) for n, word, numbers in short_clauses(s, rule, 4)],
-            "outputs": [name(text) for text in short_consequent_texts(s, rule, 4, 8 if s.n_outputs == 1 else 3)],
+            "conditions": _conditions(s, rule, ranked, name),
+            "outputs": [name(text) for text in _says(s, rule, center)],
         }
         for rule in rules.order[:_RULES]
     ]
     context = {
-        "title": name(title or listed(s.output_names[:3])),
+        "title": name(title or title_of(s)),
         "about": system_line(model),
         "systems": "" if n_systems == 1 else f"System 1 of {n_systems}, whose mean is the prediction",
         "facts": payload["settings"],
         "inputs": _inputs(estimator, s, name),
-        "more_inputs": max(0, len(estimator.columns_.names) - _INPUTS),
+        "more_inputs": plural(max(0, len(estimator.columns_.names) - _INPUTS), "more input"),
         "measures": [] if data is None else [(name(m["name"]), m["values"]) for m in data["metrics"]],
-        "n_rows": 0 if data is None else data["rows"],
+        "n_rows": "" if data is None else plural(data["rows"], "row"),
         "calibration": _calibration(estimator),
         "readability": complexity(estimator, X).table.rows,
         "vocabulary": [(name(s.feature_names[m]), terms) for m, terms in vocabulary(s, 4)],
         "rules": shown,
-        "more_rules": max(0, s.n_rules - _RULES),
-        "reading": how_to_read(s, 4),
+        "more_rules": plural(max(0, s.n_rules - _RULES), "more rule"),
+        "reading": [*_reading(s), *how_to_read(s, 4)],
         "version": __version__,
-        "number": lambda value: "–" if value is None else number_text(value, 4),
-        "picture": None if markdown else _picture(estimator),
+        "number": _measure_text,
+        "picture": None if markdown else _picture(estimator, s),
     }
     return rendered("card.md" if markdown else "card.html", **context)
 
@@ -110,18 +120,67 @@ def _inputs(estimator: FLSEstimator, s: PlainSystem, name: Any) -> list[tuple[st
     return found
 
 
+def _conditions(s: PlainSystem, rule: int, ranked: list[int], name: Any) -> list[tuple[str, str, str]]:
+    """The conditions of a rule that say something, those of the most important inputs first, as (name, word, numbers)."""
+    places = {m: place for place, m in enumerate(ranked)}
+    told = sorted((c for c in clauses(s, rule, 4) if c.word != ALMOST_ANY), key=lambda c: places[c.feature])
+    shown = [(name(shortened(c.name)), c.word, name(c.short)) for c in told[:_CONDITIONS]]
+    if len(told) > _CONDITIONS:
+        shown.append((plural(len(told) - _CONDITIONS, "more condition"), "", ""))
+    return shown or [("anything", "", "")]
+
+
+def _says(s: PlainSystem, rule: int, reference: Array) -> list[str]:
+    """The THEN part of a rule: a formula of one output; of several, or of classes, what it says at its center."""
+    if s.classes is None and s.n_outputs == 1:
+        return short_consequent_texts(s, rule, 4, _TERMS)
+    told = [c.feature for c in input_clauses(s, rule, 4) if c.word != ALMOST_ANY]
+    x = reference.copy()
+    x[told] = s.centers[rule, told]
+    said = s.intercepts[rule] + (s.slopes[rule] @ x if s.order == 1 else 0.0)
+    if s.classes is None:
+        return [
+            f"{shortened(one)} is about {number_text(value, 4)}" for one, value in zip(s.output_names, said, strict=True)
+        ]
+    chances = softmax(said)
+    best = int(chances.argmax())
+    return [f"{shortened(s.output_names[best])} ({share_text(float(chances[best]))})"]
+
+
+def _reading(s: PlainSystem) -> list[str]:
+    """What the card says of the rules beside their exact meaning."""
+    if s.classes is None and s.n_outputs == 1:
+        return []
+    what = "The class, with its probability," if s.classes is not None else "The value"
+    return [f"{what} is what the rule alone says at the centers of its sets, with the other inputs at their mean."]
+
+
+def _measure_text(measure: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    return share_text(value) if measure in SHARES else number_text(value, 4)
+
+
 def _calibration(estimator: FLSEstimator) -> str:
     calibration = getattr(estimator, "calibration_", None)
     what = "sets of classes" if estimator._classifies else "intervals"
     if calibration is None or calibration.method == "none":
         return f"None: the model has no calibrated {what}; coverage=0.9 in the fit gives them."
-    rows = plural(len(calibration.scores), "held-out row")
-    return f"{what.capitalize()} of coverage {calibration.coverage:.0%}, calibrated ({calibration.method}) on {rows}."
+    rows, share = plural(len(calibration.scores), "held-out row"), coverage_text(calibration.coverage)
+    return f"{what.capitalize()} of coverage {share}, calibrated ({calibration.method}) on {rows}."
 
 
-def _picture(estimator: FLSEstimator) -> str:
+def _picture(estimator: FLSEstimator, s: PlainSystem) -> str:
     """The sets of the most important inputs as a PNG in text."""
-    display = MembershipsDisplay.from_estimator(estimator).plot()
+    left_out = category_inputs(s)
+    if s.terms is not None:
+        left_out |= {m for m in range(s.n_features) if not used_terms(s, m)}
+    ranked = [m for m in most_important(estimator, s.n_features) if m not in left_out]
+    display = MembershipsDisplay.from_estimator(estimator, features=ranked[:_PANELS] or [0])
+    count = len(display.names)
+    n_rows = 1 if count <= 4 else 2
+    axes = new_figure(10.5, 1.75 * n_rows + 0.4).subplots(n_rows, -(-count // n_rows), squeeze=False)
+    display.plot(axes)
     memory = io.BytesIO()
-    display.figure_.savefig(memory, format="png", dpi=80)
+    display.figure_.savefig(memory, format="png", dpi=110)
     return base64.b64encode(memory.getvalue()).decode()

@@ -13,6 +13,7 @@ from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label
 from deepfls.inspection.explanation import reference_row
 from deepfls.inspection.plain_model import PlainModel, index_of, rows_of
 from deepfls.inspection.pushes import pushes_of_rows
+from deepfls.inspection.words import read_inputs
 from deepfls.metrics import picp
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
     from deepfls.estimators.regressor import FLSRegressor
 
+# Colour of values that are not known or have no order.
+_NO_ORDER = "#999999"
 # Largest number of rows drawn in a band.
 _BAND_ROWS = 400
 
@@ -81,6 +84,8 @@ class PredictionDisplay(Display):
     ) -> PredictionDisplay:
         """Predictions of one output for rows X against their true values y."""
         check_is_fitted(estimator, "system_")
+        if estimator._classifies:
+            raise ValueError("estimator must be a regressor, got a classifier; scikit-learn has ConfusionMatrixDisplay.")
         truth, predicted = (_output_of(values, output) for values in (y, estimator.predict(X)))
         return cls(truth, predicted).plot(ax, name=estimator.target_names_[output])
 
@@ -119,10 +124,13 @@ class BandDisplay(Display):
     ) -> BandDisplay:
         """The type-reduced set of one output around the crisp output. It is not a prediction interval."""
         s = PlainModel.of(estimator)
+        if s.classes is not None and y is not None:
+            raise ValueError("y must be None for a classifier, whose band is that of the score of a class.")
         reduced = s.output(rows_of(estimator, X))
         truth = None if y is None else _output_of(y, output)
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
-        return display.plot(ax, name=s.output_names[output])
+        name = s.output_names[output] if s.classes is None else f"score of {s.output_names[output]}"
+        return display.plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
         """Draw the band, the predictions and, where given, the true values; ``name`` is that of the target."""
@@ -131,7 +139,8 @@ class BandDisplay(Display):
         order = order[:: -(-len(order) // _BAND_ROWS)]
         rows = np.arange(len(order))
         if (self.lower < self.upper).any():
-            ax.fill_between(rows, self.lower[order], self.upper[order], color=color, alpha=0.25, linewidth=0, label="band")
+            style: dict[str, Any] = {"color": color, "alpha": 0.25, "linewidth": 0, "label": "type-reduced set"}
+            ax.fill_between(rows, self.lower[order], self.upper[order], **style)
         ax.plot(rows, self.y[order], color=color, linewidth=1.2, label="predicted")
         if self.y_true is not None:
             ax.scatter(rows, self.y_true[order], s=6, color=GREY, linewidths=0, label="true", zorder=3)
@@ -281,13 +290,15 @@ class WidthErrorDisplay(Display):
 class PushesDisplay(Display):
     """The pushes of the inputs on the predictions of many rows: a dot for each row, the most important input at the top.
 
-    Dots are coloured by the value of their input, from its least (blue) to its largest (orange).
+    Dots are coloured by the value of their input, from its least (blue) to its largest (red); those of values that are not
+    known, and of categories, which have no order, are grey.
 
     Parameters
     ----------
     names : list of str
         The inputs.
     pushes, values : ndarray, shape (rows, features)
+        Values are NaN where they are not known or have no order.
     output : str
     """
 
@@ -305,9 +316,12 @@ class PushesDisplay(Display):
         x = rows_of(estimator, X)
         x = x[:: max(1, -(-len(x) // _BAND_ROWS))]
         k = index_of(output, s.output_names, "output")
-        pushes = pushes_of_rows(s, x, reference_row(estimator, s))[:, :, k]
+        of_inputs = pushes_of_rows(s, x, reference_row(estimator, s))[:, :, k]
+        inputs = read_inputs(s.feature_names, s.columns)
+        pushes = np.stack([of_inputs[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
+        values = [x[:, first] if column is None else np.full(len(x), np.nan) for _, first, _, column in inputs]
         name = s.output_names[k] if s.classes is None else f"score of {s.output_names[k]}"
-        return cls(list(s.feature_names), pushes, x, name).plot(ax, top=top)
+        return cls([one for one, *_ in inputs], pushes, np.stack(values, axis=1), name).plot(ax, top=top)
 
     def plot(self, ax: Axes | None = None, *, top: int = 10) -> PushesDisplay:
         """Draw the pushes of the ``top`` inputs, a point for every row."""
@@ -316,9 +330,12 @@ class PushesDisplay(Display):
         ax.axvline(0.0, color=GREY, linewidth=1, linestyle=":")
         for place, m in enumerate(order):
             pushes, values = self.pushes[:, m], self.values[:, m]
-            span = np.ptp(values)
-            shade = (values - values.min()) / span if span > 0 else np.full(len(values), 0.5)
-            dots = ax.scatter(pushes, place + _spread(pushes), c=shade, cmap="coolwarm", vmin=0, vmax=1, s=7, linewidths=0)
+            known = np.isfinite(values)
+            least, largest = (values[known].min(), values[known].max()) if known.any() else (0.0, 0.0)
+            shade = (values[known] - least) / (largest - least) if largest > least else np.full(known.sum(), 0.5)
+            heights = place + _spread(pushes)
+            ax.scatter(pushes[~known], heights[~known], color=_NO_ORDER, s=7, linewidths=0)
+            dots = ax.scatter(pushes[known], heights[known], c=shade, cmap="coolwarm", vmin=0, vmax=1, s=7, linewidths=0)
         ax.set_yticks(range(len(order)), [label(self.names[m], 24) for m in order])
         ax.invert_yaxis()
         shown = "" if len(order) == len(self.names) else f", {len(order)} of {len(self.names):,} inputs shown"

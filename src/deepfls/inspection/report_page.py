@@ -36,11 +36,14 @@ from deepfls.inspection.plain_model import (
 from deepfls.inspection.words import (
     ALMOST_ANY,
     KIND_NAMES,
+    SAME,
     clauses,
     finite_or_none,
     listed,
     plural,
+    read_inputs,
     rendered,
+    says_the_same,
     set_words,
     short_consequent_texts,
     system_line,
@@ -51,7 +54,8 @@ if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
 # Each script uses only those before it.
-_SCRIPTS = ("inference.js", "dom.js", "inputs.js", "outputs.js", "rules.js", "response.js", "records.js", "app.js")
+_NAMES = ("inference", "dom", "inputs", "outputs", "pushes", "rules", "response", "records", "app")
+_SCRIPTS = tuple(f"{name}.js" for name in _NAMES)
 # Largest sample of the data in a page, in numbers and in rows, and largest number of points of a learning curve.
 _SAMPLE_NUMBERS, _SAMPLE_ROWS = 20_000, 200
 _CURVE_POINTS = 300
@@ -65,6 +69,8 @@ _METHODS = {
 }
 # Width of a set that was left out, as a number that JSON has.
 _NO_WIDTH = 1e150
+# Measures that are shares, which read as percentages.
+SHARES = ("accuracy", "covered")
 _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
 
@@ -92,16 +98,23 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     s = PlainModel.of(estimator)
     return rendered(
         "page.html",
-        title=listed(s.output_names[:3]) if title is None and s.classes is None else title or "Classes",
+        title=title or title_of(s),
         subtitle=system_line(s),
         version=__version__,
         interval=s.kind != "t1",
+        classifies=s.classes is not None,
         payload=Markup(content),  # escaped above
         script=Markup(script),  # a file of this package
         style=Markup(style),  # a file of this package
         script_hash=_hash(script),
         style_hash=_hash(style),
     )
+
+
+def title_of(s: AnyModel) -> str:
+    """The names of the first outputs, where no title is given."""
+    names = [*s.output_names[:3], *(["others"] * (s.n_outputs > 3))]
+    return listed(names)
 
 
 def _read(name: str) -> str:
@@ -119,7 +132,8 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
     x = None if X is None else rows_of(estimator, X)
     spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
-    start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference_row(estimator, s).tolist())]
+    reference = reference_row(estimator, s)
+    start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference.tolist())]
     groups = estimator.columns_.groups
     for column, first, end in groups:  # the most frequent category
         start[first:end] = min(column.codes.tolist(), key=lambda code: math.dist(code, start[first:end]))
@@ -142,6 +156,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
             "low": spans[0].tolist(),
             "high": spans[1].tolist(),
             "start": start,
+            "reference": reference.tolist(),
             "constant": constant.tolist(),
             "missing": estimator.missing == "auto",
             "groups": [
@@ -186,10 +201,23 @@ def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
     return {
         "active": np.isfinite(s.upper_sigmas).tolist(),
         "terms": None if s.terms is None else set_words(s),
+        "note": SAME if says_the_same(s) else "",
+        "categories": [_category_texts(s, rule) for rule in range(s.n_rules)],
         "sentences": [_sentence(s, rule, inputs) for rule in range(s.n_rules)],
         "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
         "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
     }
+
+
+def _category_texts(s: PlainSystem, rule: int) -> list[str]:
+    """What a rule asks of every category, in the order of their columns; "any" where it asks nothing."""
+    groups = [] if s.columns is None else s.columns.groups
+    told = {clause.feature: clause for clause in clauses(s, rule, 4)} if groups else {}
+    texts = []
+    for _, first, _ in groups:
+        clause = told.get(first)
+        texts.append("any" if clause is None or clause.word == ALMOST_ANY else clause.numbers)
+    return texts
 
 
 def _sentence(s: PlainSystem, rule: int, inputs: set[int]) -> dict[str, Any]:
@@ -252,7 +280,7 @@ def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     facts = [
         ["sets", KIND_NAMES[s.kind]],
         ["rules", f"{model.n_rules:,}" + (f" in {len(model.systems)} systems" if len(model.systems) > 1 else "")],
-        ["inputs", f"{s.n_features:,}"],
+        ["inputs", f"{len(read_inputs(s.feature_names, s.columns)):,}"],
         ["firing", tnorm],
         ["consequents", "linear" if s.order == 1 else "constant"],
     ]
@@ -265,14 +293,16 @@ def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     facts.append(["training", f"{epochs}, loss {loss}, ended by {estimator.stopped_by_}"])
     chosen = getattr(estimator, "chosen_", None)
     if chosen is not None:
-        own, line = (", ".join(f"{share:.2f}" for share in chosen[name]) for name in ("system_share", "line_share"))
-        facts.append(
-            [
-                "chosen on rows held out",
-                f"{epochs}, {plural(s.n_rules, 'rule')}, share of the system {own}, of a line {line}",
-            ]
-        )
+        facts.append(["chosen on held-out rows", f"{epochs}, {plural(s.n_rules, 'rule')}{_mixture(chosen)}"])
     return facts
+
+
+def _mixture(chosen: dict[str, Any]) -> str:
+    """How much of the trained system and of a linear model the THEN parts hold; empty for the system alone."""
+    own, line = (
+        ", ".join(dict.fromkeys(f"{share:.2f}" for share in chosen[key])) for key in ("system_share", "line_share")
+    )
+    return "" if (own, line) == ("1.00", "0.00") else f"; {own} times the trained system plus {line} times a linear model"
 
 
 def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:

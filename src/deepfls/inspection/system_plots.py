@@ -15,7 +15,7 @@ from deepfls._checks.values import Array
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
 from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, most_important, one_row, rows_of
-from deepfls.inspection.words import category_inputs, used_terms
+from deepfls.inspection.words import category_inputs, read_inputs, used_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,8 +85,8 @@ class MembershipsDisplay:
         s, title = _system_at(estimator, system)
         if features is None:
             ranked = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, s.n_features)
-            # Rules with terms name categories, not the terms of their inputs.
-            named = category_inputs(s) if s.terms is not None else set()
+            # Rules name categories, not the sets of the inputs that a category makes.
+            named = category_inputs(s)
             chosen = ([m for m in ranked if m not in named] or ranked)[:_PANELS]
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
@@ -118,7 +118,8 @@ class MembershipsDisplay:
         names = [s.feature_names[m] for m in chosen]
         started = at_start if before else None
         words = None if s.terms is None else labels
-        return cls(names, grids, lower, upper, started, leading, inner if planes else None, s.n_features, words, title)
+        n_inputs = len(read_inputs(s.feature_names, s.columns))
+        return cls(names, grids, lower, upper, started, leading, inner if planes else None, n_inputs, words, title)
 
     def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
@@ -172,16 +173,20 @@ class MembershipsDisplay:
         assert self.words is not None
         axes = _panels(axes, len(self.names))
         for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
+            last, level = -np.inf, 0  # of the word before: words that come close take turns in two lines
             for place, word in enumerate(self.words[panel]):
                 color, upper = COLORS[place % len(COLORS)], self.upper[panel][:, place]
                 ax.fill_between(grid, self.lower[panel][:, place], upper, color=color, alpha=0.25, linewidth=0)
                 ax.plot(grid, upper, color=color, linewidth=1.4)
                 peak = int(upper.argmax())
                 side = "left" if peak < len(grid) // 8 else "right" if peak > len(grid) * 7 // 8 else "center"
-                ax.text(grid[peak], 1.04, label(word, 16), color=color, ha=side, va="bottom", fontsize="small")
+                level = 1 - level if peak - last < len(grid) // 3 else 0
+                last = peak
+                height = 1.04 + 0.13 * level
+                ax.text(grid[peak], height, label(word, 16), color=color, ha=side, va="bottom", fontsize="small")
             if not self.words[panel]:
                 ax.text(0.5, 0.5, "no rule asks for it", ha="center", va="center", transform=ax.transAxes, color=COLORS[-1])
-            ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.2), yticks=[0, 0.5, 1])
+            ax.set(xlabel=label(name), ylabel="grade in the firing", ylim=(0, 1.34), yticks=[0, 0.5, 1])
         if self._notes():
             axes[0].figure.supxlabel("; ".join(self._notes()), fontsize="small")
         return self._finish(axes)
@@ -202,9 +207,9 @@ class MembershipsDisplay:
 
 
 def _panels(axes: Any, count: int) -> Any:
-    """The axes given, or those of a new figure with three panels in a row."""
+    """The axes given, or those of a new figure with two or three panels in a row."""
     if axes is None:
-        n_columns = min(count, 3)
+        n_columns = 2 if count == 4 else min(count, 3)
         n_rows = math.ceil(count / n_columns)
         axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
     return np.asarray(axes).ravel()

@@ -15,6 +15,7 @@ import numpy as np
 from deepfls.estimators.structure import LABELS
 
 if TYPE_CHECKING:
+    from deepfls.data.columns import Column, Columns
     from deepfls.inspection.plain import PlainSystem
     from deepfls.inspection.plain_model import AnyModel
 
@@ -23,7 +24,7 @@ _SETS_SHOWN = 8
 # Smallest grade of a category, relative to the largest, that is shown.
 _LEAST_GRADE = 0.05
 # The word for a set that says nothing about its input, and its least grade over the range of the input.
-ALMOST_ANY, _ANY_GRADE = "almost any", 0.9
+ALMOST_ANY, _ANY_GRADE = "almost any value", 0.9
 
 
 def position_word(center: float, half_width: float, low: float, high: float) -> str:
@@ -34,7 +35,7 @@ def position_word(center: float, half_width: float, low: float, high: float) -> 
     Examples
     --------
     >>> position_word(14.0, 5.0, 0.0, 40.0), position_word(14.0, 100.0, 0.0, 40.0), position_word(-1.0, 5.0, 0.0, 40.0)
-    ('low', 'almost any', 'below the data')
+    ('low', 'almost any value', 'below the data')
     """
     if not high > low:
         return ""
@@ -78,14 +79,15 @@ def number_text(value: float, digits: int | None) -> str:
     return f"{value:.{digits}g}"
 
 
+def decimals_of(values: Any, digits: int) -> int:
+    """Decimals with which the largest of some numbers has so many significant digits; all of them then align."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return max(0, digits - 1 - math.floor(math.log10(largest))) if 0.0 < largest < math.inf else 0
+
+
 def finite_or_none(value: Any) -> Any:
     """A value for JSON, which has no NaN and no infinity: None in their place."""
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def signed_text(value: float, digits: int | None) -> str:
-    """A number with its sign, plus included."""
-    return f"{'+' if value >= 0 else '-'}{number_text(abs(value), digits)}"
 
 
 def share_text(share: float) -> str:
@@ -93,10 +95,17 @@ def share_text(share: float) -> str:
 
     Examples
     --------
-    >>> share_text(0.1234), share_text(0.00001)
-    ('12.3 %', '<0.1 %')
+    >>> share_text(0.1234), share_text(0.00001), share_text(0.99999), share_text(1.0)
+    ('12.3 %', '<0.1 %', '>99.9 %', '100.0 %')
     """
+    if 0.9995 <= share < 1.0:
+        return ">99.9 %"
     return "<0.1 %" if 0.0 < share < 0.0005 else f"{100 * share:.1f} %"
+
+
+def coverage_text(coverage: float) -> str:
+    """A coverage in percent, without a zero after the point."""
+    return f"{100 * coverage:.4g} %"
 
 
 def plural(count: int, word: str, ending: str = "s") -> str:
@@ -192,6 +201,7 @@ def rendered(template: str, **context: Any) -> str:
     return environment.get_template(template).render(context)
 
 
+SAME = "All rules have the same THEN part: the output is one linear formula, and the conditions do not change it."
 KIND_NAMES = {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}
 
 
@@ -243,7 +253,7 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
     Examples
     --------
     >>> category_text(["blue", "red", "green"], None, np.array([0.2, 0.5, 0.001]), 4)
-    'red (1.0) or blue (0.4)'
+    'red or blue (0.4)'
     """
     if digits is None:
         return " or ".join(
@@ -252,7 +262,8 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
         )
     share = upper / upper.max()
     shown = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
-    return " or ".join(f"{one_line(categories[place])} ({share[place]:.1f})" for place in shown)
+    grades = {place: "" if share[place] >= 0.95 else f" ({share[place]:.1f})" for place in shown}
+    return " or ".join(f"{one_line(categories[place])}{grades[place]}" for place in shown)
 
 
 def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
@@ -344,11 +355,23 @@ def _output_name(s: PlainSystem, output: int, name: Callable[[object], str]) -> 
 def system_line(s: AnyModel) -> str:
     """One sentence on a system or a model."""
     kind = KIND_NAMES[s.kind]
+    inputs = plural(len(read_inputs(s.feature_names, s.columns)), "input")
     outputs = plural(s.n_outputs, "output") if s.classes is None else plural(s.n_outputs, "class", "es")
     if len(s.systems) > 1:
         kind = f"Mean of {len(s.systems)} {kind} systems"
-        return f"{kind}: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {outputs}."
-    return f"{kind} system: {plural(s.n_rules, 'rule')}, {plural(s.n_features, 'input')}, {outputs}."
+        return f"{kind}: {plural(s.n_rules, 'rule')}, {inputs}, {outputs}."
+    return f"{kind} system: {plural(s.n_rules, 'rule')}, {inputs}, {outputs}."
+
+
+def read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
+    """Inputs as people read them: name, first and end; those of a category together, with their column."""
+    return [(name, m, m + 1, None) for m, name in enumerate(names)] if columns is None else columns.read_inputs
+
+
+def says_the_same(s: PlainSystem) -> bool:
+    """Whether all rules have the same THEN part, so that their conditions do not matter."""
+    parts = np.concatenate([s.intercepts[..., np.newaxis], s.slopes], axis=2) if s.order == 1 else s.intercepts
+    return s.n_rules > 1 and bool(np.allclose(parts, parts[:1], rtol=1e-6, atol=0.0))
 
 
 def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
@@ -386,4 +409,8 @@ def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
     lines.append(f"Firing of a rule: the product of its grades. Output: {output}.")
     if s.classes is not None:
         lines.append("The class with the highest score is predicted; the probabilities are the softmax of the scores.")
+    if s.columns is not None and s.columns.groups and digits is not None:
+        lines.append("The number beside a category is its grade as a share of that of the category that fits best.")
+    if says_the_same(s):
+        lines.append(SAME)
     return lines

@@ -24,8 +24,8 @@ from deepfls.nn.systems import IT2FLS, T1FLS
 # least 1 - 2 times this apart.
 _FREEDOM = 0.1
 # Half-widths at half grade, as they act in the firing, in distances to the nearest neighbour: least and largest. Neighbours
-# then cross at a grade of at most 2^-(1/3)² = 0.93.
-_HALF_WIDTHS = (0.05, 1.2)
+# then cross at a grade of at most 2^-(0.8/3)² = 0.952, and no word means a single value.
+_HALF_WIDTHS = (0.2, 1.5)
 # Shares of the training after which conditions are revised.
 _REVISIONS = tuple(np.linspace(0.02, 0.6, 14).tolist())
 # Changes of a rule in one revision, and the least relative gain in squared error of a change; a condition is left out if

@@ -12,16 +12,14 @@ class App {
     this.sample = null;
     this.start = data.inputs.start.slice();
     this.x = this.start.slice();
+    this.follows = data.classifies; // the chosen class is the predicted one, until one is chosen by hand
     this.compute();
-    if (data.classifies) {
-      const scores = this.now.outputs.map((o) => o.y);
-      this.output = scores.indexOf(Math.max(...scores));
-      this.compute();
-    }
+    this.follow();
     this.rank();
     this.visible = [];
     this.inputs = new InputPanel(this);
     this.outputs = new OutputPanel(this);
+    this.pushes = new PushPanel(this);
     this.rules = new RulePanel(this);
     this.response = new ResponsePanel(this);
     this.choose();
@@ -44,6 +42,16 @@ class App {
   get systemWords() {
     const count = this.model.systems.length;
     return count > 1 ? `system ${this.number + 1} of ${count}` : "";
+  }
+
+  // Choose the predicted class; true if that is another one than before.
+  follow() {
+    const scores = this.now.outputs.map((o) => o.y),
+      best = scores.indexOf(Math.max(...scores));
+    if (!this.follows || best === this.output) return false;
+    this.output = best;
+    this.compute();
+    return true;
   }
 
   compute() {
@@ -175,6 +183,7 @@ class App {
   }
 
   pick(k) {
+    this.follows = false;
     this.output = k;
     this.refresh(null);
     this.rules.build();
@@ -182,11 +191,14 @@ class App {
 
   refresh(box) {
     this.compute();
+    const other = this.follow();
     this.inputs.update(box);
     this.outputs.update();
-    this.rules.update();
+    if (other) this.rules.build();
+    else this.rules.update();
     this.response.update();
     this.swingSoon();
+    this.pushes.soon();
     this.words();
   }
 
@@ -224,6 +236,10 @@ function begin() {
       const now = app.system.infer(x),
         { left, right } = now.outputs[k];
       return app.system.weights(now.firing, now.consequents, k, left, right);
+    },
+    pushes: (x) => {
+      const { inputs } = app.pushes;
+      return [...app.pushes.pushes(inputs, app.data.inputs.reference, x)];
     },
     move: (x) => app.move(x.slice()),
     x: () => app.x.slice(),

@@ -43,6 +43,12 @@ function number(value, digits = 5) {
   return value.toFixed(Math.min(decimals, 20)).replace("-", "−");
 }
 
+// A number of four digits without zeros at the end of its decimals.
+function brief(value, digits = 4) {
+  const text = number(value, digits);
+  return text.includes(".") && !text.includes("e") ? text.replace(/\.?0+$/, "") : text;
+}
+
 // A number with fixed decimals, so that columns align; a number that would round to 0 gets significant digits.
 function fixed(value, decimals) {
   if (decimals > 8) return number(value);
@@ -59,6 +65,7 @@ function plural(count, word) {
   return `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
 }
 function percent(share) {
+  if (share >= 0.9995 && share < 1) return ">99.9 %";
   return share > 0 && share < 0.0005 ? "<0.1 %" : (100 * share).toFixed(1) + " %";
 }
 

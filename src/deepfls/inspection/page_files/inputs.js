@@ -108,9 +108,9 @@ class InputPanel {
       el(
         "div",
         { class: "span" },
-        el("span", { text: number(low[m], 4) }),
+        el("span", { text: brief(low[m]) }),
         swing,
-        el("span", { text: number(high[m], 4) }),
+        el("span", { text: brief(high[m]) }),
       ),
     );
     const bar = el("i");

@@ -11,7 +11,7 @@ class OutputPanel {
     byId("interval-key").hidden = app.data.interval === null && !(app.data.data && app.data.data.intervals);
     byId("gauges").replaceChildren(...this.gauges.map((g) => g.root));
     const host = byId("switch");
-    chart(host, app.model.interval ? 262 : 142, (state) => {
+    chart(host, app.model.interval ? 280 : 160, (state) => {
       this.view = state;
       this.prepare();
     });
@@ -65,14 +65,15 @@ class OutputPanel {
         least = interval ? Math.min(left, interval[0]) : left,
         most = interval ? Math.max(right, interval[1]) : right;
       const span = g.high - g.low;
-      if (least < g.low || most > g.high || !g.drawn) {
+      if ((!chances && (least < g.low || most > g.high)) || !g.drawn) {
         // A scale only grows: if it followed the output, the mark would not move.
         g.low = Math.min(g.low, least - 0.02 * span);
         g.high = Math.max(g.high, most + 0.02 * span);
-        const marks = ticks(g.low, g.high, 6);
+        if (chances) [g.low, g.high] = [0, 1];
+        const marks = ticks(g.low, g.high, chances ? 4 : 6);
         g.scale.replaceChildren(
           ...marks.map((v) => {
-            const t = el("span", { text: tickText(v, marks) });
+            const t = el("span", { text: chances ? `${Math.round(100 * v)} %` : tickText(v, marks) });
             t.style.left = `${this.at(g, v)}%`;
             return t;
           }),
@@ -99,9 +100,11 @@ class OutputPanel {
         g.calibrated.style.width = `${this.at(g, interval[1]) - this.at(g, interval[0])}%`;
       }
       g.root.classList.toggle("first", chances !== null && chances[k] === Math.max(...chances));
+      // The scale of a class is its probability, in which the type-reduced set of its score has no place.
+      g.band.hidden = chances !== null;
       g.band.style.left = `${this.at(g, left)}%`;
       g.band.style.width = `${this.at(g, right) - this.at(g, left)}%`;
-      g.mark.style.left = `${this.at(g, y)}%`;
+      g.mark.style.left = `${this.at(g, chances ? chances[k] : y)}%`;
       g.root.classList.toggle("chosen", app.system.K > 1 && k === app.output);
       if (app.system.K > 1) g.title.setAttribute("aria-pressed", String(k === app.output));
       const truth = app.truth(k);
@@ -179,17 +182,27 @@ class OutputPanel {
     const counts = consequents.filter((_, p) => weights.crisp[p] > 0.01);
     let from = Math.min(left, ...counts),
       to = Math.max(right, ...counts);
-    const margin = 0.08 * (to - from) || Math.abs(y) * 0.01 || 1;
+    // Rules that say the same up to rounding need an axis too.
+    const margin = to - from > 1e-9 * Math.abs(y) ? 0.08 * (to - from) : Math.abs(y) * 0.01 || 1;
     from -= margin;
     to += margin;
-    const box = { left: 8, right: view.width - 8 },
+    const box = { left: 26, right: view.width - 8 },
       X = (v) => box.left + ((clamp(v, from, to) - from) / (to - from)) * (box.right - box.left);
-    const height = (view.height - 26) / this.strips.length,
+    const height = (view.height - 44) / this.strips.length,
       peak = Math.max(...up);
     const across = ticks(from, to, Math.max(2, view.width / 90));
     const inside = across.filter((v) => X(v) > 24 && X(v) < view.width - 24);
+    const middle = (view.height - 44) / 2,
+      score = app.data.classifies ? "score of " : "";
     this.axis.replaceChildren(
-      ...inside.map((v) => svg("text", { x: X(v), y: view.height - 6, class: "tick mid", text: tickText(v, across) })),
+      ...inside.map((v) => svg("text", { x: X(v), y: view.height - 26, class: "tick mid", text: tickText(v, across) })),
+      svg("text", {
+        x: (box.left + box.right) / 2,
+        y: view.height - 8,
+        class: "tick mid",
+        text: `what the rules say: ${score}${shorten(app.data.outputs.names[k], 30)}`,
+      }),
+      svg("text", { x: 12, y: middle, transform: `rotate(-90 12 ${middle})`, class: "tick mid", text: "firing" }),
     );
     let shown = consequents.map((_, p) => p);
     if (P > STEMS) shown = shown.sort((a, b) => weights.crisp[b] - weights.crisp[a]).slice(0, STEMS);
@@ -219,6 +232,7 @@ class OutputPanel {
         class: roomy ? "tick strong" : "tick strong end",
       });
       write(strip.label, strip.end === "crisp" ? `y = ${app.figure(end, k)}` : `y ${strip.end} = ${app.figure(end, k)}`);
+      const tags = []; // places of the numbers, so that none is written over another
       strip.rules.forEach((rule, at) => {
         const p = shown[at];
         const weight = beyond ? (beyond[p] ? up[p] : low[p]) : up[p],
@@ -228,9 +242,14 @@ class OutputPanel {
         set(rule.stem, { x1: x, x2: x, y1: bottom, y2: H(weight) });
         set(rule.dot, { cx: x, cy: H(weight), r: off ? 2 : 4, class: beyond && beyond[p] ? "dot upper" : "dot" });
         // Only rules with a weight above 0.04 are numbered: more numbers would overlap.
-        const tagged = !off && weights.crisp[p] > 0.04;
+        const top = Math.min(H(weight), H(up[p])) - 7,
+          free = tags.every(([a, b]) => Math.abs(a - x) > 13 || Math.abs(b - top) > 11),
+          tagged = !off && weights.crisp[p] > 0.04 && free;
         write(rule.tag, tagged ? String(p + 1) : "");
-        if (tagged) set(rule.tag, { x, y: Math.min(H(weight), H(up[p])) - 7 });
+        if (tagged) {
+          set(rule.tag, { x, y: top });
+          tags.push([x, top]);
+        }
         write(
           rule.title,
           `rule ${p + 1}: consequent ${number(consequents[p])}, weight ${percent(strip.end === "crisp" ? weights.crisp[p] : weights[strip.end][p])}`,

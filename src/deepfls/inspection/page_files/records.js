@@ -6,7 +6,8 @@ function buildRecords(app) {
   for (const [name, value] of settings) facts.append(el("dt", { text: name }), el("dd", { text: value }));
   if (data && data.metrics.length) {
     byId("metrics-panel").hidden = false;
-    const heads = Object.keys(data.metrics[0].values);
+    const heads = Object.keys(data.metrics[0].values),
+      shares = new Set(["accuracy", "covered"]);
     byId("metrics").append(
       el(
         "thead",
@@ -25,8 +26,8 @@ function buildRecords(app) {
           el(
             "tr",
             null,
-            el("th", { scope: "row", text: m.name }),
-            ...heads.map((h) => el("td", { class: "num", text: m.values[h] === null ? "–" : number(m.values[h], 4) })),
+            el("th", { scope: "row", title: m.name, text: m.name }),
+            ...heads.map((h) => el("td", { class: "num", text: m.values[h] === null ? "–" : shares.has(h) ? percent(m.values[h]) : number(m.values[h], 4) })),
           ),
         ),
       ),
@@ -49,6 +50,17 @@ function buildRecords(app) {
   });
 }
 
+// Values of a logarithmic axis from 10^low to 10^high: powers of ten, with 2 and 5 between or evenly spaced where few fit.
+function logTicks(low, high) {
+  const within = (v) => Math.log10(v) >= low && Math.log10(v) <= high;
+  if (high - low < 0.8) return ticks(10 ** low, 10 ** high, 6).filter((v) => v > 0 && within(v));
+  const step = Math.ceil((high - low) / 5),
+    found = [];
+  for (let power = Math.floor(low); power <= high; power++)
+    if (power % step === 0) found.push(...(high - low > 2 ? [1] : [1, 2, 5]).map((v) => v * 10 ** power));
+  return found.filter(within);
+}
+
 function drawHistory(state, history) {
   const lines = ["loss", "validation_loss"].filter((name) => history.some((row) => row[name] > 0));
   const logs = lines.flatMap((name) => history.map((row) => Math.log10(row[name])).filter(Number.isFinite));
@@ -64,11 +76,11 @@ function drawHistory(state, history) {
     last = history[history.length - 1].epoch;
   const X = (v) => box.left + ((v - first) / (last - first || 1)) * (box.right - box.left),
     Y = (v) => box.bottom - ((v - low) / (high - low)) * (box.bottom - box.top);
-  for (let i = 0; i <= 4; i++) {
-    const v = low + (i / 4) * (high - low);
+  for (const value of logTicks(low, high)) {
+    const v = Math.log10(value);
     group.append(
       svg("line", { x1: box.left, x2: box.right, y1: Y(v), y2: Y(v), class: "grid" }),
-      svg("text", { x: box.left - 6, y: Y(v) + 4, class: "tick end", text: number(10 ** v, 3) }),
+      svg("text", { x: box.left - 6, y: Y(v) + 4, class: "tick end", text: brief(value, 3) }),
     );
   }
   for (const v of ticks(first, last, 6).filter(Number.isInteger))

@@ -222,9 +222,10 @@ class ResponsePanel {
       `Output ${app.data.outputs.names[k]} over ${names[pair[0]]} and ${names[pair[1]]}, from ${number(least)} to ${number(largest)}. Arrow keys move both inputs.`,
     );
     write(byId("surface-kind"), classes ? "probability of" : "");
+    write(byId("surface-legend-name"), classes ? "probability" : app.data.outputs.names[k]);
     write(byId("surface-x-name"), names[pair[0]]);
     write(byId("surface-y-name"), names[pair[1]]);
-    const marks = [least, (least + largest) / 2, largest].map((v) => number(v, 4));
+    const marks = [least, (least + largest) / 2, largest].map((v) => brief(v));
     ["surface-least", "surface-middle", "surface-largest"].forEach((id, i) => write(byId(id), marks[i]));
     const spans = {
       "surface-x-low": low[pair[0]],
@@ -232,6 +233,6 @@ class ResponsePanel {
       "surface-y-low": low[pair[1]],
       "surface-y-high": high[pair[1]],
     };
-    for (const id in spans) write(byId(id), number(spans[id], 4));
+    for (const id in spans) write(byId(id), brief(spans[id]));
   }
 }

@@ -31,13 +31,21 @@ class RulePanel {
     return clamp(Math.floor((byId("rules-table").clientWidth - 380) / 104), 2, 8);
   }
 
+  // Inputs that match the filter, those of a category once; the most important first if not all fit.
+  matching() {
+    const { app } = this,
+      { groups } = app.inputs,
+      { ranked } = app.data.inputs,
+      all = [...new Set(app.visible.map((m) => (groups.has(m) ? groups.get(m).first : m)))];
+    if (all.length <= this.columns() || !ranked || app.inputs.order.value === "influence") return all;
+    const places = new Map(ranked.map((m, place) => [m, place]));
+    return all.sort((a, b) => places.get(a) - places.get(b));
+  }
+
   page(direction) {
-    const step = this.columns();
-    this.first = clamp(
-      this.first + direction * step,
-      0,
-      Math.max(0, Math.ceil(this.app.visible.length / step) * step - step),
-    );
+    const step = this.columns(),
+      count = this.matching().length;
+    this.first = clamp(this.first + direction * step, 0, Math.max(0, Math.ceil(count / step) * step - step));
     this.build();
   }
 
@@ -81,14 +89,15 @@ class RulePanel {
     const { app } = this,
       step = this.columns();
     this.drawn = step;
-    if (this.first >= app.visible.length) this.first = 0;
-    this.inputs = app.visible.slice(this.first, this.first + step);
-    const { names, low, high } = app.data.inputs;
-    byId("pager").hidden = app.visible.length <= step;
+    const all = this.matching();
+    if (this.first >= all.length) this.first = 0;
+    this.inputs = all.slice(this.first, this.first + step);
+    const { low, high } = app.data.inputs,
+      names = app.data.inputs.names.map((name, m) => (app.inputs.groups.has(m) ? app.inputs.groups.get(m).name : name));
+    byId("pager").hidden = all.length <= step;
     byId("earlier").disabled = this.first === 0;
-    byId("later").disabled = this.first + step >= app.visible.length;
-    byId("page-words").textContent =
-      `Inputs ${this.first + 1} to ${this.first + this.inputs.length} of ${app.visible.length}`;
+    byId("later").disabled = this.first + step >= all.length;
+    byId("page-words").textContent = `Inputs ${this.first + 1} to ${this.first + this.inputs.length} of ${all.length}`;
     this.values = this.inputs.map(() => el("span", { class: "at" }));
     const output = app.data.outputs.names[app.output];
     this.head.replaceChildren(
@@ -123,7 +132,8 @@ class RulePanel {
 
   row(p, low, high) {
     const { app } = this;
-    const cells = this.inputs.map((m) => this.cell(p, m, low[m], high[m]));
+    const numbers = this.inputs.filter((m) => !app.inputs.groups.has(m)),
+      cells = numbers.map((m) => this.cell(p, m, low[m], high[m]));
     const parts = {
       p,
       cells,
@@ -139,8 +149,13 @@ class RulePanel {
       null,
       el("th", { scope: "row", text: String(p + 1) }),
       app.system.data.shares ? el("td", { class: "num small", text: percent(app.system.data.shares[p]) }) : null,
-      ...cells.map((c) => {
-        const { active, terms } = app.system.data;
+      ...this.inputs.map((m) => {
+        const c = cells.find((cell) => cell.m === m),
+          { active, terms, categories } = app.system.data;
+        if (!c) {
+          const text = categories[p][app.data.inputs.groups.indexOf(app.inputs.groups.get(m))];
+          return el("td", { class: "set" }, el("span", { class: text === "any" ? "any" : "category", text }));
+        }
         if (!active[p][c.m]) return el("td", { class: "set" }, el("span", { class: "any", text: "any" }));
         const word = terms ? el("span", { class: "term", text: terms[p][c.m] }) : null;
         return el("td", { class: "set" }, c.root, word);
@@ -196,7 +211,7 @@ class RulePanel {
       this.timer = setTimeout(() => {
         if (this.ordered().join() !== this.order) this.build();
       }, 400);
-    this.inputs.forEach((m, j) => write(this.values[j], Number.isNaN(app.x[m]) ? "not known" : entered(app.x[m])));
+    this.inputs.forEach((m, j) => write(this.values[j], app.pushes.shown(m)));
     const most = Math.max(...app.weights.crisp);
     for (const row of this.rows) {
       for (const c of row.cells) {
@@ -214,7 +229,7 @@ class RulePanel {
         w = app.weights.crisp[row.p];
       row.lower.style.transform = `scaleX(${low})`;
       row.upper.style.transform = `scaleX(${up})`;
-      const small = (f) => (f > 0 && f < 0.0005 ? "<0.001" : f.toFixed(3));
+      const small = (f) => (f < 0.0005 ? "<0.001" : f.toFixed(3));
       write(row.firing, [...new Set(app.system.interval ? [small(low), small(up)] : [small(up)])].join(" – "));
       write(row.consequent, app.figure(consequent, k));
       write(row.contribution, percent(w));
@@ -224,6 +239,7 @@ class RulePanel {
     const score = app.data.classifies ? "score " : "";
     const own = `averaged by weight: ${score}${app.figure(app.now.own[k].y, k)}`,
       mean = app.systemWords ? ` The mean of the systems: ${app.figure(app.now.outputs[k].y, k)}.` : "";
+    write(byId("rules-note"), app.system.data.note);
     write(this.total, `${plural(app.system.P, "rule")}${app.systemWords ? ` of ${app.systemWords}` : ""}, ${own}.${mean}`);
   }
 
@@ -247,7 +263,7 @@ class RulePanel {
       });
       if (!conditions.length) item.append(word("IF "), "anything");
       outputs.forEach((text, k) => item.append(word(k ? " AND " : " THEN "), text));
-      if (any.length) item.append(muted(` Almost any: ${any.join(", ")}.`));
+      if (any.length) item.append(muted(` Almost any value: ${any.join(", ")}.`));
       if (more) item.append(muted(` And ${plural(more, "input")} more.`));
       if (shares) item.append(muted(` (${percent(shares[p])} of the firing)`));
       return item;
