@@ -210,7 +210,7 @@ ZOO: dict[str, Ugly] = {
     ),
     "hours of half a day": Ugly(
         text("at a y", [f"1/{k // 24 + 1}/2024 {k % 12 + 1}:30 {'AP'[k // 12 % 2]}M" for k in range(N)], A, Y),
-        ("%I:%M %p",),
+        ("'1/2/2024 1:30 AM' is taken as 2024-01-02 01:30:00",),
         inputs=4,
     ),
     "whole numbers of 25 digits": Ugly(text("a b y", A, [10**25 + k * 10**23 for k in range(N)], Y), inputs=2),
@@ -292,4 +292,83 @@ ZOO: dict[str, Ugly] = {
     "no such target": Ugly(
         text("a b Y", A, B, Y), options=("--target", "y"), refused="Did you mean 'Y'?", then=("--target", "Y")
     ),
+    "dates of eight digits": Ugly(
+        text("day a y", [str(d).replace("-", "") for d in DATES], A, Y), ("dates, 20231101 as 2023-11-01",), inputs=4
+    ),
+    "dates of eight digits in a workbook": Ugly(
+        workbook(["day", "y"], [(int(str(d).replace("-", "")), y) for d, y in zip(DATES, Y.tolist(), strict=True)]),
+        ("dates, 20231101 as",),
+        file="t.xlsx",
+        inputs=3,
+    ),
+    "dates with hours in digits": Ugly(
+        text("at a y", [f"{str(d).replace('-', '')}{k % 24:02d}" for k, d in enumerate(DATES)], A, Y),
+        ("dates, 2023110100 as 2023-11-01",),
+        inputs=6,
+    ),
+    "months of six digits": Ugly(
+        text("month a y", [str(d)[:7].replace("-", "") for d in DATES], A, Y), ("202311 as 2023-11-01",), inputs=4
+    ),
+    "dates of Excel": Ugly(
+        text("date a y", [int(d.astype(int)) + 25_569 for d in DATES], A, Y), ("dates, 45231 as 2023-11-01",), inputs=4
+    ),
+    "seconds since 1970": Ugly(
+        text("timestamp a y", [1_700_000_000 + 3_600 * k for k in range(N)], A, Y),
+        ("1700000000 as 2023-11-14 22:13:20",),
+        inputs=4,
+    ),
+    "five digits without a date": Ugly(text("price a y", 40_000 + 10 * np.arange(N), A, Y), inputs=2),
+    "counters of six digits": Ugly(text("shop a y", 200_001 + np.arange(N) % 12, A, Y), inputs=2),
+    "dates in two ways": Ugly(
+        text("day a y", [f"{k % 12 + 1:02d}/{k % 11 + 1:02d}/2024" for k in range(N)], A, Y),
+        ("'12/01/2024' is taken as 2024-12-01; write them as 2024-12-31",),
+        inputs=2,
+    ),
+    "dates in different forms": Ugly(
+        text("day a y", [str(d) if k % 2 else f"{d.item():%d.%m.%Y}" for k, d in enumerate(DATES)], A, Y),
+        ("dates that are written in different ways",),
+        inputs=1,
+    ),
+    "dates with weekdays": Ugly(text("day a y", [f"{d.item():%a, %d %b %Y}" for d in DATES], A, Y), inputs=4),
+    "plus and minus": Ugly(text("sign a y", np.resize(["+", "-"], N), A, Y), inputs=2),
+    "plus and minus as classes": Ugly(text("a b y", A, B, np.where(A > 0, "+", "-")), classes=True),
+    "dash as a category": Ugly(
+        text("grade a y", np.resize(["A", "A-", "-"], N), A, Y),
+        ("'-' in 13 rows, which counts as missing; --missing-values '' takes it as a category",),
+        inputs=2,
+    ),
+    "dash named as a category": Ugly(
+        text("grade a y", np.resize(["A", "A-", "-"], N), A, Y), options=("--missing-values", ""), inputs=4
+    ),
+    "dash as a class": Ugly(
+        text("a b y", A, B, np.resize(["u", "v", "-"], N)),
+        ("left out; --missing-values '' takes '-' as a class",),
+        classes=True,
+    ),
+    "dash named as a class": Ugly(
+        text("a b y", A, B, np.resize(["u", "v", "-"], N)), options=("--missing-values", ""), classes=True
+    ),
+    "Namibia": Ugly(text("country a y", np.resize(["DE", "NA", "US"], N), A, Y), ("'NA' in 13 rows",), inputs=2),
+    "categories in two cases": Ugly(
+        text("flag a y", np.resize(["Y", "y", "N"], N), A, Y), ("differ in case alone, 'Y' and 'y'",), inputs=4
+    ),
+    "classes with a blank": Ugly(
+        text("a b y", A, B, np.resize(["yes", "yes ", "no"], N)), ("classes 'yes' and 'yes '",), classes=True
+    ),
+    "numbers of rows": Ugly(
+        text("PassengerId a y", range(1, N + 1), A, Y), ("numbers the rows; --drop PassengerId leaves it out",), inputs=2
+    ),
+    "index of pandas": Ugly(
+        text("i a y", range(N), A, Y).replace(b"i,", b"Unnamed: 0,", 1), ("--drop 'Unnamed: 0' leaves it out",), inputs=2
+    ),
+    "copy of the target": Ugly(text("a copy y", A, Y, Y), ("'copy' equals the target",), inputs=2),
+    "copy of the target left out": Ugly(text("a copy y", A, Y, Y), options=("--drop", "copy"), inputs=1),
+    "name of the target twice": Ugly(text("a y y", A, Y, Y), ("called 'y_2'", "--drop y_2"), inputs=2),
+    "exponents with decimal commas": Ugly(
+        text("a b y", commas(A, "{:.3e}"), B, Y, mark=";"), ("with decimal commas",), inputs=2
+    ),
+    "target in another case": Ugly(
+        text("a PRICE", A, Y), options=("--target", "price"), refused="Did you mean 'PRICE'?", then=("--target", "PRICE")
+    ),
+    "two codes of zeros": Ugly(text("zip a y", np.resize(["01067", "", "80331"], N), A, Y), ("leading zeros",), inputs=2),
 }  # fmt: skip

@@ -203,7 +203,8 @@ def test_predict_tells_a_wrong_column_to_keep(refused: Refused, model: str) -> N
 def test_predict_tells_a_wrong_model(refused: Refused, model: str, folder: Path) -> None:
     message = "There is no model file 'n.fls'. Did you mean 'm.fls'?"
     assert refused("predict", "n.fls", "plant.csv", code=1) == message
-    assert "'plant.csv' is not a deepfls model" in refused("predict", "plant.csv", "plant.csv", code=1)
+    told = "'plant.csv' is a table: give the model file, such as model.fls, first."
+    assert refused("predict", "plant.csv", model, code=1) == told
     whole = (folder / model).read_bytes()
     (folder / model).write_bytes(whole[:-8])
     assert refused("predict", model, "plant.csv", code=1).startswith("'m.fls' is not a deepfls model, or it is truncated")

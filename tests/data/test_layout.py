@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, with_targets
+from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, tell_of_copies, with_targets
 from deepfls.data.tables import DataTable, TableError
 
 DAY = datetime.date(2020, 1, 1)
@@ -159,3 +159,24 @@ def test_classes_keep_their_names(values: list[Any], kind: str, expected: list[A
 def test_target_of_decimal_commas_is_a_number() -> None:
     with pytest.warns(UserWarning, match="Column 'y' is read as numbers with decimal commas"):
         assert learn_layout(data(a=[1, 2], y=["1,5", "2,25"]), ["y"]).target_kind == "number"
+
+
+def test_dash_is_a_class_beside_a_plus() -> None:
+    table = data(a=[1, 2, 3], y=["+", "-", ""])
+    layout = learn_layout(table, ["y"])
+    with pytest.warns(UserWarning, match="^1 row without a target is left out.$"):
+        assert targets(with_targets(table, layout), layout, classes=True).tolist() == ["+", "-"]
+
+
+def test_dash_alone_is_a_missing_class_unless_others_are_named() -> None:
+    table = data(a=[1, 2, 3], y=["u", "-", "v"])
+    layout = learn_layout(table, ["y"])
+    with pytest.warns(UserWarning, match="^1 row without a target is left out; --missing-values '' takes '-' as a class.$"):
+        assert with_targets(table, layout).n_rows == 2
+    assert targets(with_targets(table, layout, missing_values=[""]), layout, classes=True).tolist() == ["u", "-", "v"]
+
+
+@pytest.mark.parametrize("y", [[1.0, 2.0, 4.0], ["u", "v", "u"]], ids=["numbers", "classes"])
+def test_copies_of_the_target_are_told(y: list[Any]) -> None:
+    with pytest.warns(UserWarning, match="^Column 'b c' equals the target in every row; --drop 'b c' leaves it out of the"):
+        tell_of_copies(pa.table({"a": [1.0, 2.0, 3.0], "b c": y, "d": [None, *y[1:]]}), np.array(y))

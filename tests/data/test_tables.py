@@ -227,7 +227,7 @@ def test_csv_is_read_without_a_python_function_in_pyarrow(
     assert not any(map(callable, arguments))
 
 
-@pytest.mark.parametrize("content", ["hello", b"PAR1" + b"0" * 20 + b"PAR1", "a,b\n1,2\n"])
+@pytest.mark.parametrize("content", [b"\0hello", b"PAR1" + b"0" * 20 + b"PAR1"])
 def test_foreign_or_damaged_parquet_is_refused(write: Write, content: str | bytes) -> None:
     assert refused(write("t.parquet", content)) == "'t.parquet' is not a Parquet file, or it is damaged."
 
@@ -302,6 +302,40 @@ def test_missing_header_is_guessed(write: Write) -> None:
     with pytest.raises(
         TableError, match=r"^'t\.csv' has no column 'y'\. Its first row must hold the names of the columns\.$"
     ):
+        data.require(["y"])
+
+
+@pytest.mark.parametrize("address", ["https://example.com/t.csv", "HTTP://example.com/t.csv.gz", "s3://bucket/t.parquet"])
+def test_address_is_not_a_file(address: str) -> None:
+    more = "; --stream reads Parquet files from there." if address.startswith("s3") else "."
+    assert refused(address) == (
+        f"{address!r} is an address, and tables are read from files: download it, and give that file{more}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        ("t.parquet.gz", "", "must end in .csv, .csv.gz, .*: unpack it"),
+        ("t.feather", "", "must end in .*: write it as Parquet"),
+        ("t", "a,b\n1,2\n", "must end in .*: rename it to end in .csv if columns are separated by commas or other marks"),
+        ("t.parquet", "a,b\n1,2\n", "is a text file: rename it to end in .csv"),
+        ("t.parquet", b"PAR1 and no more", "is not a Parquet file, or it is damaged"),
+        (
+            "t.csv",
+            "a,b\n1,5,2,5\n3,5,4,5\n",
+            "got 4 in data row 1: name every column; if its numbers have decimal commas, save it with semicolons between "
+            "columns",
+        ),
+    ],
+)
+def test_unusable_file_says_what_to_do(write: Write, name: str, content: str | bytes, told: str) -> None:
+    assert re.search(rf"{told}\.$", refused(write(name, content)))
+
+
+def test_names_in_the_first_column_are_found(write: Write) -> None:
+    data = read_table(write("t.csv", "name,r1,r2\na,1,2\ny,3,4\n"))
+    with pytest.raises(TableError, match="It stands in the first column: exchange the rows and columns of the table first"):
         data.require(["y"])
 
 

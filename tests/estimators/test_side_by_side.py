@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from deepfls import FLSClassifier, FLSRegressor, load, metrics
+from deepfls.estimators import choice, system_runs
 from deepfls.estimators.side_by_side import in_threads, n_trained
 from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
 from deepfls.training import recipe
@@ -223,6 +225,28 @@ def test_corrections_move_the_quantiles_of_planes_alike(monkeypatch: pytest.Monk
     assert all(np.ptp(part, axis=1).max() < 1e-5 for part in parts[1:])
     without_inputs = np.tile(np.quantile(y[:400], levels), (300, 1))
     assert metrics.crps(y[400:], quantiles, levels) < 0.7 * metrics.crps(y[400:], without_inputs, levels)
+
+
+def test_mean_of_corrected_systems_is_their_sum_for_rows_with_missing_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "CORRECTION_ROWS", 100)
+    random = np.random.default_rng(1)
+    x = random.uniform(size=(400, 2))
+    x = np.column_stack([x, x[:, 1] + 0.1 * random.normal(size=400)])
+    y = np.floor(24 * x[:, 0]) % 2 + 3.0 * x[:, 1]
+    x[random.random(x.shape) < 0.2] = np.nan
+    rows = torch.tensor(random.choice([np.nan, -1.0, 0.5, 2.0], size=(50, 3)), dtype=torch.float32)
+    before, after = [], []  # outputs of the trained system and of three corrections, before and after they are scaled
+
+    def noted(system: Any, *shares: Any) -> None:
+        before.append(system(rows).detach())
+        choice.scale_consequents(system, *shares)
+        after.append(system(rows).detach())
+
+    monkeypatch.setattr(system_runs, "scale_consequents", noted)
+    model = FLSRegressor(n_rules=12, n_systems=4, random_state=0, learning_rate=0.02, width=0.5).fit(x, y)
+    assert model.chosen_["corrected"]
+    assert len(after) == 4
+    np.testing.assert_allclose(torch.stack(after).mean(dim=0), torch.stack(before).sum(dim=0), atol=1e-4)
 
 
 @pytest.mark.parametrize(("n_systems", "expected"), [(2, 1), (4, 1), (8, 2), (16, 4)])

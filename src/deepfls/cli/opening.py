@@ -15,7 +15,15 @@ from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.frames import raw_table
 from deepfls.data.layout import learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.tables import DELIMITED, DataTable, TableError, find_files, no_such_file, read_table
+from deepfls.data.tables import (
+    DELIMITED,
+    ENDINGS,
+    DataTable,
+    TableError,
+    find_files,
+    no_such_file,
+    read_table,
+)
 from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:
@@ -77,6 +85,8 @@ def open_model(path: Path, *, targets: Sequence[str] = ()) -> Model:
     """Load a model file; ``targets`` name the target columns of a model that was not trained on a table."""
     if not path.is_file():
         raise TableError(no_such_file(path, "model file"))
+    if path.name.lower().endswith(ENDINGS):
+        raise TableError(f"{quoted(path)} is a table: give the model file, such as model.fls, first.")
     from deepfls import load
 
     estimator = load(path)

@@ -154,7 +154,7 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
 def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: CommandOutput) -> Iterator[_Rows]:
     """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
     from deepfls.cli.opening import check_output
-    from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, weights, with_targets
+    from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, tell_of_copies, weights, with_targets
     from deepfls.data.tables import find_files, read_table
 
     find_files(given["data"])  # a missing table is reported before an existing model file
@@ -182,6 +182,7 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     table = with_targets(table, layout, nulls, missing_values, decimal, given.get("weight"))
     x = inputs(table, layout, missing_values)
     y = targets(table, layout, classes=classes, decimal=decimal)
+    tell_of_copies(x, y)
     if not classes and given.get("task", "auto") == "auto":
         _hint_at_classes(y)
     weight = weights(table, given["weight"], decimal) if "weight" in given else None

@@ -21,6 +21,7 @@ import numpy as np
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
 from deepfls._checks.values import LARGEST, Array
+from deepfls.data.date_numbers import NUMBER_FORMATS, number_date_format, number_seconds
 from deepfls.data.frames import RawTable, as_text, is_text, number_array
 from deepfls.data.written import (
     DECIMALS,
@@ -62,7 +63,7 @@ class Column:
     pooled: tuple[str, ...] = ()
     decimal: str = "."  # of numbers that are written as text
     unit: str = ""  # behind such numbers
-    date_format: str = ""  # of dates that are written as text
+    date_format: str = ""  # of dates that are written as text or as numbers
     date_parts: tuple[str, ...] = ()  # keys of DATE_PARTS
     reason: str = ""  # why a column is left out
     missing_values: tuple[str, ...] | None = None  # texts that mean a missing value; None: the usual ones
@@ -134,7 +135,12 @@ class Column:
         return np.array([*read[best], None], dtype=np.float64)[places]
 
     def _seconds(self, values: Any, unknown: dict[str, list[str]]) -> Array:
-        if isinstance(values, np.ndarray) or not is_text(values.type):
+        if isinstance(values, np.ndarray):
+            seconds = date_seconds(values, self.date_format)
+            wrong = values[np.isnan(seconds) & ~np.isnan(values)]
+            unknown.setdefault(self.name, []).extend(f"{number:.15g}" for number in np.unique(wrong))
+            return seconds
+        if not is_text(values.type):
             return date_seconds(values, self.date_format)
         distinct, places = distinct_texts(values, self.missing_values)
         if not distinct:
@@ -164,9 +170,12 @@ def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Ar
 
 
 def distinct_texts(
-    values: pa.Array, missing_values: Sequence[str] | None, *, strip: bool = True
+    values: pa.Array, missing_values: Sequence[str] | None, *, strip: bool = True, known: Sequence[str] = ()
 ) -> tuple[list[str], Array]:
-    """Distinct texts of an arrow array, and the place of every row among them: -1 where there is no value."""
+    """Distinct texts of an arrow array, and the place of every row among them: -1 where there is no value.
+
+    Of the texts that mean a missing value, those that are ``known`` are values, and - is one beside +.
+    """
     import pyarrow as pa
 
     if isinstance(values, pa.ChunkedArray):
@@ -175,7 +184,8 @@ def distinct_texts(
         values = as_text(values).dictionary_encode()
     texts = [str(text) if text is not None else "" for text in values.dictionary.to_pylist()]
     kept = [text.strip() for text in texts] if strip else texts
-    distinct = list(dict.fromkeys(text for text in kept if not is_missing_text(text, missing_values)))
+    meant = {*known, *(["-"] if "+" in kept else [])} if missing_values is None else set()
+    distinct = list(dict.fromkeys(t for t in kept if not is_missing_text(t, missing_values) or t.strip() in meant))
     place = {text: number for number, text in enumerate(distinct)}
     mapped = np.array([place.get(text, -1) for text in kept] + [-1], dtype=np.int64)
     indices = values.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -194,7 +204,7 @@ def category_places(
 
     if isinstance(values, np.ndarray):
         values = pa.array(without_sentinels(values, missing_values), from_pandas=True)
-    distinct, rows = distinct_texts(values, missing_values)
+    distinct, rows = distinct_texts(values, missing_values, known=categories)
     known = {text: place for place, text in enumerate(categories)}
     known |= dict.fromkeys(pooled, len(categories) - 1)
     if set(categories) == set(_BOOLEANS):  # other tables may write them in another way
@@ -208,10 +218,13 @@ def date_seconds(values: Any, form: str) -> Array:
     import pyarrow as pa
 
     if isinstance(values, np.ndarray):
-        return values * _DAY  # days since 1970 as numbers
+        form = form if form in NUMBER_FORMATS else number_date_format(values) or ""
+        return number_seconds(values, form) if form else values * _DAY  # days since 1970 as numbers
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
+    if is_text(kind) and form in NUMBER_FORMATS:
+        return number_seconds(np.array([number_of(text or "") for text in values.to_pylist()], np.float64), form)
     if is_text(kind):
         return seconds_of(values.cast(pa.string()), form or "%Y-%m-%d")
     if not types.is_temporal(kind):

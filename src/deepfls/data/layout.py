@@ -5,6 +5,7 @@ What the inputs are and how they become numbers is decided by :mod:`deepfls.data
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, without_sentinels
 from deepfls.data.frames import number_array
 from deepfls.data.tables import KINDS, DataTable, TableError, kind_of
-from deepfls.data.written import NumberStyle, number_style
+from deepfls.data.written import DOUBTFUL, NumberStyle, number_style
 
 # Different texts from which a target of numbers with a word among them is not a list of classes.
 _MANY_TEXTS = 20
@@ -212,8 +213,18 @@ def with_targets(
         if n_missing == data.n_rows:
             name = quoted(layout.targets[0])
             raise TableError(f"{data.label} must have rows with a target, got no value in column {name}.")
-        warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out.", stacklevel=3)
+        hint = _class_hint(data, layout) if missing_values is None else ""
+        warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out{hint}.", stacklevel=3)
     return replace(data, table=data.table.filter(known), files=data.files[:1], sizes=(data.n_rows - n_missing,))
+
+
+def _class_hint(data: DataTable, layout: Layout) -> str:
+    """How to keep a text such as - as a class, where it counts as a missing target."""
+    if layout.target_kind != "text":
+        return ""
+    texts = distinct_texts(data.column(layout.targets[0]), ())[0]
+    doubtful = [text for text in DOUBTFUL if text in texts and "+" not in texts]
+    return f"; --missing-values '' takes {quoted(doubtful[0])} as a class" if doubtful else ""
 
 
 def require_rows(data: DataTable, name: str, rule: str, wrong: Any, values: Array | None = None, hint: str = "") -> None:
@@ -260,6 +271,23 @@ def targets(data: DataTable, layout: Layout, *, classes: bool, decimal: str = "a
         if classes and all(np.all(column == np.rint(column)) for column in columns):
             columns = [column.astype(np.int64) for column in columns]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
-    distinct, places = distinct_texts(data.column(layout.targets[0]), None, strip=False)
+    # Which texts mean a missing target is decided before: `with_targets` leaves such rows out.
+    distinct, places = distinct_texts(data.column(layout.targets[0]), (), strip=False)
     require_rows(data, layout.targets[0], "text", places < 0)
     return np.array(distinct, dtype=str)[places]
+
+
+def tell_of_copies(x: pa.Table, y: Array) -> None:
+    """Warn of inputs that are the target under another name."""
+    if y.ndim > 1 or len(y) < 2:
+        return
+    for field in x.schema:
+        if kind_of(field.type) == ("text" if y.dtype.kind == "U" else "number"):
+            first = x.column(field.name)[0].as_py()
+            values = x.column(field.name).to_numpy() if first == y[0] else y[:0]
+            if len(values) == len(y) and (values == y).all():
+                warnings.warn(
+                    f"Column {quoted(field.name)} equals the target in every row; --drop {shlex.quote(field.name)} leaves "
+                    "it out of the inputs.",
+                    stacklevel=2,
+                )

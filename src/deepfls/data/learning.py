@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import shlex
 import warnings
 from collections.abc import Iterable, Sequence
@@ -22,14 +23,19 @@ from deepfls.data.columns import (
     distinct_texts,
     without_sentinels,
 )
-from deepfls.data.frames import RawTable
+from deepfls.data.date_numbers import number_date_format, number_seconds
+from deepfls.data.frames import RawTable, as_text
 from deepfls.data.written import (
     DECIMALS,
+    DOUBTFUL,
     NumberStyle,
+    alike,
     are_codes,
+    are_dates,
     date_format,
     is_time_format,
     number_style,
+    seconds_of,
     units_of,
 )
 
@@ -44,6 +50,10 @@ _NUMBER_SHARE = 0.5
 # Texts whose units are looked at, and units that a message names.
 _SOME_TEXTS, _FEW_UNITS = 1_000, 5
 _DAY, _YEAR = 86_400.0, 365.0 * 86_400.0
+# Categories beside which NA may be one, such as codes of countries.
+_CODE = re.compile("[A-Z]{2}")
+# Last words of the names of columns that may number the rows.
+_ROW_NAMES = {"id", "idx", "index", "row", "rownames", "rownum", "unnamed"}
 
 
 @dataclass(frozen=True)
@@ -118,9 +128,9 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
         if place in categorical or (place in texts and place not in styles):
             found = _text_column(column, values, texts.get(place), settings, notes, named=place in categorical)
         elif place in styles:
-            found = _written_numbers(column, styles[place], notes)
+            found = _written_numbers(column, styles[place], texts[place][0], values, notes)
         elif isinstance(values, np.ndarray):
-            found = column
+            found = _number_column(column, without_sentinels(values, missing_values), values, notes)
         else:
             found = _other_column(column, values, notes)
         columns.append(found)
@@ -165,10 +175,25 @@ def _are_identifiers(distinct: Sequence[str], places: Array) -> bool:
     return n_known >= _DISTINCT_ROWS and len(distinct) >= _DISTINCT_SHARE * n_known
 
 
-def _written_numbers(column: Column, style: NumberStyle, notes: _Notes) -> Column:
+def _written_numbers(column: Column, style: NumberStyle, distinct: Sequence[str], values: Any, notes: _Notes) -> Column:
     for fact in style.facts:
         notes.add(column.name, fact)
+    if not style.facts:
+        found = _number_column(column, np.array([style.number(text) for text in distinct], np.float64), values, notes)
+        if found.role == "date":
+            return found
     return dataclasses.replace(column, decimal=style.decimal, unit=style.unit, pooled=style.wrong)
+
+
+def _number_column(column: Column, numbers: Array, values: Any, notes: _Notes) -> Column:
+    """A column of numbers, or of dates that are written as such."""
+    form = number_date_format(numbers, column.name)
+    if form is None:
+        return column
+    number = numbers[~np.isnan(numbers)][0]
+    date = np.datetime64(int(number_seconds(np.array([number]), form)[0]), "s")
+    notes.add(column.name, f"is read as dates, {number:.15g} as {str(date).replace('T', ' ').removesuffix(' 00:00:00')}")
+    return _date_column(dataclasses.replace(column, date_format=form), values, notes)
 
 
 def _text_column(
@@ -195,16 +220,18 @@ def _text_column(
         date = date_format(distinct)
         if date is not None:
             if not date[1]:
-                notes.add(column.name, f"is read as dates of the form {date[0]}")
+                notes.add(column.name, _date_reading(distinct, date[0]))
             return _date_column(dataclasses.replace(column, date_format=date[0]), values, notes)
         if _are_identifiers(distinct, places):
             some = distinct[:_SOME_TEXTS]
             units = units_of(some)
             is_measured = len(units) > 1 and sum(units.values()) >= _DISTINCT_SHARE * len(some)
             mixed = f"has numbers with different units ({', '.join(map(repr, list(units)[:_FEW_UNITS]))})"
-            return notes.left_out(column, mixed if is_measured else _IDENTIFIER)
+            dates = "has dates that are written in different ways, not all as 2024-12-31,"
+            return notes.left_out(column, mixed if is_measured else dates if are_dates(some) else _IDENTIFIER)
         if are_codes(distinct):
             notes.add(column.name, "has numbers with leading zeros and is read as text")
+    _note_doubts(column, values, distinct, notes)
     counts = np.bincount(known, minlength=len(distinct))
     enough = 2 * settings.min_category_rows
     if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < enough:
@@ -216,6 +243,38 @@ def _text_column(
             f"has {len(distinct):,} categories, of which {len(categories) - 1:,} stay and the others count as {OTHER!r}",
         )
     return dataclasses.replace(column, role="category", categories=categories, pooled=pooled)
+
+
+def _date_reading(texts: Sequence[str], form: str) -> str:
+    """What a user should know about dates that can be read in two ways, with one that shows it."""
+    import pyarrow as pa
+
+    some = texts[:_SOME_TEXTS]
+    dates = np.nan_to_num(seconds_of(pa.array(some), form)).astype("datetime64[s]")
+    days = (dates.astype("datetime64[D]") - dates.astype("datetime64[M]").astype("datetime64[D]")).astype(int)
+    place = int(np.argmax(days != dates.astype("datetime64[M]").astype(int) % 12))  # not the second of February
+    day, time = str(dates[place]).split("T")
+    read = time if is_time_format(form) else f"{day} {time}" if "%M" in form else day
+    taken = f"has dates that can be read in two ways, and {some[place]!r} is taken as {read}"
+    return f"{taken}; write them as 2024-12-31 to be sure"
+
+
+def _note_doubts(column: Column, values: Any, distinct: Sequence[str], notes: _Notes) -> None:
+    """Tell of texts that count as missing, and of categories that are probably the same."""
+    import pyarrow.compute as pc
+
+    if column.missing_values is None and _kind(values) in ("text", "category"):
+        doubtful = [*DOUBTFUL, *(["NA"] if len(distinct) > 1 and all(map(_CODE.fullmatch, distinct)) else [])]
+        texts = pc.utf8_trim_whitespace(as_text(values))
+        for text in doubtful:
+            count = 0 if text in distinct else pc.sum(pc.equal(texts, text)).as_py() or 0
+            if count:
+                rows = f"{count:,} row{'' if count == 1 else 's'}"
+                option = "missing_values=[''] (--missing-values '')"
+                notes.add(column.name, f"has {text!r} in {rows}, which counts as missing; {option} takes it as a category")
+    same = alike(distinct)
+    if same is not None:
+        notes.add(column.name, f"has categories that differ in case alone, {same}; write them alike to join them")
 
 
 def _pooled(distinct: Sequence[str], counts: Array, least: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -239,7 +298,7 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     if len(known) == 0:
         return notes.left_out(column, _EMPTY)
     span, within = np.ptp(known), known % _DAY
-    is_time = str(values.type).startswith(("time32", "time64")) or is_time_format(column.date_format)
+    is_time = str(getattr(values, "type", "")).startswith(("time32", "time64")) or is_time_format(column.date_format)
     parts = ["hours" if is_time else "days"]
     if np.ptp(within) > 0 and (is_time or span >= _DAY):
         parts += ["day_sin", "day_cos"]
@@ -288,13 +347,25 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
             elif np.isnan(some).all() and np.isnan(numbers).all():
                 found[place] = notes.left_out(column, _EMPTY)
             else:
-                alike = seen.setdefault(some.tobytes(), [])
-                first = next((name for name, other in alike if np.array_equal(numbers, other, equal_nan=True)), None)
+                others = seen.setdefault(some.tobytes(), [])
+                first = next((name for name, other in others if np.array_equal(numbers, other, equal_nan=True)), None)
                 if first is not None:
                     found[place] = notes.left_out(column, f"repeats column {first!r}")
-                alike.append((column.name, numbers))
+                others.append((column.name, numbers))
+                if columns.named and _numbers_rows(column.name, numbers):
+                    notes.add(
+                        column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs"
+                    )
     if all(column.role == "left out" for column in found):
         notes.forget(_CONSTANT)  # nothing varies: the model is a constant, and the constant columns stay
         warnings.warn("No column of X varies: the model gives the same for every row.", stacklevel=5)
         return columns
     return Columns(tuple(found), columns.named)
+
+
+def _numbers_rows(name: str, numbers: Array) -> bool:
+    """Whether a column of a name such as "PassengerId" holds every whole number of a range once."""
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
+    if not words or words[-1].lower() not in _ROW_NAMES or len(numbers) < _DISTINCT_ROWS:
+        return False
+    return bool(np.ptp(numbers) == len(numbers) - 1 and len(np.unique(numbers)) == len(numbers))

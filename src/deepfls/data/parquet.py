@@ -18,7 +18,16 @@ import pyarrow as pa
 
 from deepfls._checks.arguments import listed, quoted
 from deepfls.data.cache import parquet_copy
-from deepfls.data.tables import CSV_ENDINGS, KINDS, PANDAS_INDEX, DataTable, TableError, find_files, kind_of
+from deepfls.data.tables import (
+    CSV_ENDINGS,
+    KINDS,
+    PANDAS_INDEX,
+    DataTable,
+    TableError,
+    find_files,
+    kind_of,
+    of_address,
+)
 
 # Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16
@@ -177,6 +186,8 @@ def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
     text = str(path)
     if filesystem is None and "://" not in text:
         return [(None, str(file)) for file in find_files(path)]
+    if filesystem is None and text.lower().startswith("http"):
+        raise TableError(of_address(text))
     try:
         if filesystem is None:
             plain = text if not glob.has_magic(text) else _folder_before_pattern(text)

@@ -21,10 +21,18 @@ from deepfls.data.csv_form import TableError as TableError
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".dat", ".data")
 PARQUET_ENDINGS = (".parquet", ".pq")
 ENDINGS = (*CSV_ENDINGS, *PARQUET_ENDINGS, ".xlsx")
-_HINTS = {".xls": "save the sheet as CSV", ".ods": "save the sheet as CSV", ".zip": "unpack it", ".json": "write it as CSV"}
+_HINTS = {
+    **dict.fromkeys((".xls", ".xlsm", ".xlsb", ".ods", ".numbers"), "save the sheet as CSV"),
+    **dict.fromkeys((".zip", ".gz", ".bz2", ".xz", ".zst", ".7z", ".tar"), "unpack it"),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson", ".sav", ".dta", ".rds", ".db", ".sqlite"), "write it as CSV"),
+    **dict.fromkeys((".feather", ".arrow", ".orc", ".h5", ".pkl"), "write it as Parquet"),
+    "": "rename it to end in .csv if columns are separated by commas or other marks",
+}
 DELIMITED = "columns are separated by commas, semicolons, tabs, bars or blanks"
 # Similarity from which a mistyped column or file is taken for another one.
 _NEAR, _NEAR_FILE = 0.7, 0.8
+# Rows in which a name is looked for that no column has, and the begin of an address.
+_ROWS_OF_NAMES, _ADDRESS = 100, re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 # pandas writes an unnamed row index to Parquet under such a name. It is not a column of the user.
 PANDAS_INDEX = re.compile(r"__index_level_\d+__")
 # pyarrow's message for a row of another length than the header. The number of the row counts the header; only a read in one
@@ -70,7 +78,9 @@ class DataTable:
         if not missing:
             return
         hint = did_you_mean(missing[0], self.names, _NEAR)
-        if not hint and all(is_number(name) for name in self.names):
+        if not hint and self.names and missing[0] in self.table.column(0).slice(0, _ROWS_OF_NAMES).to_pylist():
+            hint = " It stands in the first column: exchange the rows and columns of the table first."
+        elif not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint and len(self.names) == 1:
             hint = f" Its only column is {listed(self.names)}; {DELIMITED}."
@@ -97,6 +107,8 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataT
 def find_files(path: str | Path) -> list[Path]:
     """The file of that name or, if it does not exist, the sorted files that match it as a pattern."""
     file = Path(path)
+    if _ADDRESS.match(str(path)):
+        raise TableError(of_address(str(path)))
     if str(path) == "-":
         raise TableError("A table cannot be read from standard input: write it to a file, and give that file.")
     if file.is_dir():
@@ -114,6 +126,12 @@ def find_files(path: str | Path) -> list[Path]:
             raise TableError(f"No file matches {quoted(path)}.")
         return found
     raise TableError(no_such_file(file))
+
+
+def of_address(path: str) -> str:
+    """The error of an address in place of a file."""
+    more = "" if path.lower().startswith("http") else "; --stream reads Parquet files from there"
+    return f"{quoted(path)} is an address, and tables are read from files: download it, and give that file{more}."
 
 
 def no_such_file(path: Path, what: str = "file") -> str:
@@ -167,9 +185,12 @@ def file_errors(label: str, action: str = "read") -> Iterator[None]:
         ragged = _RAGGED_ROW.match(str(error))
         if ragged is not None:
             row, expected, got = map(int, ragged.groups())
+            advice = "correct that row, or remove it"
+            if row == 2 and got > expected:  # the first data row
+                advice = "name every column; if its numbers have decimal commas, save it with semicolons between columns"
             raise TableError(
                 f"{label} must have {counted(expected, 'column')} in every row as in its header, got {got} in data row "
-                f"{row - 1}: correct that row, or remove it."
+                f"{row - 1}: {advice}."
             ) from None
         other = _OTHER_VALUE.match(str(error))
         if other is not None:
@@ -189,7 +210,11 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
     try:
         table = parquet.ParquetFile(path).read()
     except pa.ArrowInvalid:
-        raise TableError(f"{label} is not a Parquet file, or it is damaged.") from None
+        with path.open("rb") as file:
+            head = file.read(1000)
+        is_text = not head.startswith(b"PAR1") and not set(head) & set(range(9))  # no control characters
+        what = "is a text file: rename it to end in .csv" if is_text else "is not a Parquet file, or it is damaged"
+        raise TableError(f"{label} {what}.") from None
     return table.select([i for i, name in enumerate(table.schema.names) if not PANDAS_INDEX.fullmatch(name)])
 
 

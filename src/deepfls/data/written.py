@@ -15,6 +15,8 @@ from deepfls._checks.values import Array
 # Texts that mean a missing value in any column, in lower case, and those that do so in a column of numbers only.
 MISSING_TEXTS = ("", "n/a", "na", "n.a.", "nan", "null", "<na>", "#n/a", "?", "-", "--", "—", ".")
 _NOT_A_NUMBER = ("none", "nil", "missing", "unknown", "inf", "-inf", "#value!", "#div/0!", "#ref!")
+# Those of any column that may be meant as a category.
+DOUBTFUL = ("-", "--", "—", ".")
 DECIMALS = (".", ",")
 # Share of the distinct texts of a column that must be numbers, or dates, for the column to hold numbers, or dates.
 _NEARLY_ALL = 0.9
@@ -22,6 +24,7 @@ _NEARLY_ALL = 0.9
 _CODE_DIGITS = 3
 # Texts of a large column that are looked at first, and the share of numbers among them below which the others are not.
 _SOME, _FEW = 500, 0.3
+_FEW_TEXTS = 50
 _YEAR_1000 = -30_610_224_000.0  # in seconds since 1970
 
 _CURRENCY = r"(?:(?:R|US|A|C|NZ|HK)?\$|[€£¥₹₺₽₩]|(?:USD|EUR|GBP|CHF|JPY|CNY|INR|TRY|TL|CAD|AUD|SEK|NOK|DKK|PLN|kr|zł))"
@@ -34,7 +37,7 @@ _PARTS = re.compile(
     re.IGNORECASE,
 )
 _BODY = {
-    mark: re.compile(rf"(?:[1-9]\d{{0,2}}(?:{group}\d{{3}})+|\d*)(?:{point}\d*)?(?:[eE][+-]?\d+)?")
+    mark: re.compile(rf"[1-9]\d{{0,2}}(?:{group}\d{{3}})+(?:{point}\d*)?|\d*(?:{point}\d*)?(?:[eE][+-]?\d+)?")
     for mark, point, group in ((".", r"\.", ","), (",", ",", r"\."))
 }
 _LAKHS = re.compile(r"[1-9]\d?(?:,\d\d)+,\d{3}(?:\.\d*)?")  # 12,34,567.5 of India
@@ -46,7 +49,7 @@ _ISO = (
 )
 _DAY_FORMATS = (
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y"),
-    *("%d-%b-%Y", "%d-%b-%y", "%m/%d/%y", "%d/%m/%y"),
+    *("%d-%b-%Y", "%d-%b-%y", "%m/%d/%y", "%d/%m/%y", "%a, %d %b %Y", "%Y%m%d"),
 )
 _TIME_FORMATS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 _DATE_FORMATS = (
@@ -239,6 +242,33 @@ def date_format(texts: Sequence[str]) -> tuple[str, bool] | None:
     most = max(counts.values())
     best = [form for form, count in counts.items() if count == most]
     return best[0], len(best) == 1 or best[0] == ISO
+
+
+def are_dates(texts: Sequence[str]) -> bool:
+    """Whether texts are dates, which may be written in different ways."""
+    import pyarrow as pa
+
+    some = pa.array([text.strip() for text in texts[:_FEW_TEXTS]])
+    known = np.zeros(len(some), dtype=bool)
+    for form in _DATE_FORMATS:
+        known |= seconds_of(some, form) >= _YEAR_1000
+    return bool(known.mean() >= _NEARLY_ALL)
+
+
+def alike(texts: Iterable[str]) -> str | None:
+    """The first two texts that differ in upper and lower case or outer blanks alone, in words; None where none do.
+
+    Examples
+    --------
+    >>> alike(["no", "Yes", "yes"]), alike(["no", "yes"])
+    ("'Yes' and 'yes'", None)
+    """
+    seen: dict[str, str] = {}
+    for text in texts:
+        first = seen.setdefault(text.strip().casefold(), text)
+        if first != text:
+            return f"{str(first)!r} and {str(text)!r}"
+    return None
 
 
 def is_time_format(form: str) -> bool:

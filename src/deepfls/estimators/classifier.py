@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from deepfls._checks.arguments import check_number, check_option, counted
 from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given
 from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
+from deepfls.data.written import alike
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.intervals import predicted_set
 from deepfls.estimators.result_methods import ResultMethods
@@ -86,6 +88,11 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         elif labels.dtype.kind == "O":
             _check_objects(labels)
         classes, places = np.unique(labels, return_inverse=True)
+        same = alike(classes) if labels.dtype.kind in "OU" and isinstance(classes[0], str) else None
+        if same is not None:
+            warnings.warn(
+                f"The classes {same} differ in case or blanks alone; write them alike to join them.", stacklevel=2
+            )
         columns = places.reshape(-1, 1).astype(np.float64)
         weight = self._class_weighted(checked_weight(sample_weight, x), classes, places)
 

@@ -284,7 +284,7 @@ def member_corrector(
 
     The model is the mean of all systems, and corrections are to be added to the mean of the trained ones. So with k
     systems, k1 of them trained and k2 corrections, a correction becomes k times itself plus the line of the rows, and a
-    trained system becomes k / k1 times itself less k2 / k1 of that line.
+    trained system becomes k / k1 times itself less k2 / k1 of that line. With missing values it is the mean of the targets.
     """
 
     def middle(system: System, x: torch.Tensor) -> torch.Tensor:
@@ -293,7 +293,8 @@ def member_corrector(
     def corrected(members: list[Member]) -> list[Member]:
         outputs = outputs_for([member.system for member in members], rows, middle)
         added = corrections(run, structure, data, rows, outputs, random)
-        line = task.lines(rows)[0]
+        # Where inputs are unknown, every rule has its own value in their place, so lines would not cancel in the mean.
+        line = replace(task, constant=task.constant or data.has_missing).lines(rows)[0]
         n_first, n_all = len(members), len(members) + len(added)
         for member in members:
             scale_consequents(member.system, n_all / n_first, line, -len(added) / n_first)
