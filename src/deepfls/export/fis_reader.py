@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
@@ -21,7 +22,6 @@ from deepfls.estimators import FLSRegressor
 from deepfls.estimators.fit import FitResult
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.structure import structure_of
-from deepfls.inspection.words import plural
 
 # Values with their line numbers by key, and these by section with the line number of the section.
 _Entries = dict[str, tuple[str, int]]
@@ -253,7 +253,7 @@ class _Parser:
             raise self.fail(line, f"a rule must be 'SETS, OUTPUTS (WEIGHT) : CONNECTION', got {text[:60]!r}")
         places = [self.numbers(match[i], line) for i in (1, 2)]
         if [len(part) for part in places] != [n_inputs, n_outputs]:
-            expected = f"{plural(n_inputs, 'set')} and {plural(n_outputs, 'output')}"
+            expected = f"{counted(n_inputs, 'set')} and {counted(n_outputs, 'output')}"
             raise self.fail(line, f"a rule must have {expected}, got {text[:60]!r}")
         if any(value != int(value) or value < 0 for part in places for value in part):
             raise self.fail(line, f"sets must be positive whole numbers ('not' has no Gaussian form), got {text[:60]!r}")

@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, check_finite_table
 from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel, PlainModel
-from deepfls.inspection.words import plural
 
 
 def with_finite_widths(model: PlainModel) -> PlainModel:
@@ -152,7 +152,7 @@ def _environment() -> Environment:
         autoescape=False,  # no markup; names from data pass through quoted, one_line or identifiers
     )
     environment.filters |= {
-        "counted": plural,
+        "counted": counted,
         "literal": literal,
         "one_line": one_line,
         "quoted": quoted,

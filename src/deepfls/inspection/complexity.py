@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array
 from deepfls.inspection.plain import PlainSystem, rule_weights
 from deepfls.inspection.plain_model import AnyModel, PlainModel, rows_of
-from deepfls.inspection.words import TextTable, number_text, plural, read_inputs, rendered, share_text
+from deepfls.inspection.words import TextTable, number_text, read_inputs, rendered, share_text
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -67,7 +68,7 @@ class Complexity:
         conditions, sets = self.conditions_per_rule, self.sets_per_input
         rows = [
             ["rules", str(self.n_rules) + (f" in {self.n_systems} systems" if self.n_systems > 1 else "")],
-            ["conditions per rule", f"{_numbers(conditions)}, of {plural(self.n_inputs, 'input')}"],
+            ["conditions per rule", f"{_numbers(conditions)}, of {counted(self.n_inputs, 'input')}"],
             ["different sets per input", _numbers(sets)],
             ["neighbouring sets cross at a grade of", "no neighbours" if np.isnan(self.overlap) else f"{self.overlap:.2f}"],
         ]
@@ -76,7 +77,7 @@ class Complexity:
                 ["rows explained by their strongest rule", share_text(self.explained)],
                 ["rows that no rule knows", share_text(self.unknown)],
             ]
-        return TextTable(["readability", f"on {plural(self.n_rows, 'row')}" if self.n_rows else ""], rows)
+        return TextTable(["readability", f"on {counted(self.n_rows, 'row')}" if self.n_rows else ""], rows)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls import __version__
-from deepfls._checks.arguments import check_option
+from deepfls._checks.arguments import check_option, counted
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.inspection.complexity import complexity
@@ -32,7 +32,6 @@ from deepfls.inspection.words import (
     markdown_name,
     number_text,
     one_line,
-    plural,
     rendered,
     share_text,
     short_consequent_texts,
@@ -88,14 +87,14 @@ def card_text(
         "systems": "" if n_systems == 1 else f"System 1 of {n_systems}, whose mean is the prediction",
         "facts": payload["settings"],
         "inputs": _inputs(estimator, s, name),
-        "more_inputs": plural(max(0, len(estimator.columns_.names) - _INPUTS), "more input"),
+        "more_inputs": counted(max(0, len(estimator.columns_.names) - _INPUTS), "more input"),
         "measures": [] if data is None else [(name(m["name"]), m["values"]) for m in data["metrics"]],
-        "n_rows": "" if data is None else plural(data["rows"], "row"),
+        "n_rows": "" if data is None else counted(data["rows"], "row"),
         "calibration": _calibration(estimator),
         "readability": complexity(estimator, X).table.rows,
         "vocabulary": [(name(s.feature_names[m]), terms) for m, terms in vocabulary(s, 4)],
         "rules": shown,
-        "more_rules": plural(max(0, s.n_rules - _RULES), "more rule"),
+        "more_rules": counted(max(0, s.n_rules - _RULES), "more rule"),
         "reading": [*_reading(s), *how_to_read(s, 4)],
         "version": __version__,
         "number": _measure_text,
@@ -126,7 +125,7 @@ def _conditions(s: PlainSystem, rule: int, ranked: list[int], name: Any) -> list
     told = sorted((c for c in clauses(s, rule, 4) if c.word != ALMOST_ANY), key=lambda c: places[c.feature])
     shown = [(name(shortened(c.name)), c.word, name(c.short)) for c in told[:_CONDITIONS]]
     if len(told) > _CONDITIONS:
-        shown.append((plural(len(told) - _CONDITIONS, "more condition"), "", ""))
+        shown.append((counted(len(told) - _CONDITIONS, "more condition"), "", ""))
     return shown or [("anything", "", "")]
 
 
@@ -166,7 +165,7 @@ def _calibration(estimator: FLSEstimator) -> str:
     what = "sets of classes" if estimator._classifies else "intervals"
     if calibration is None or calibration.method == "none":
         return f"None: the model has no calibrated {what}; coverage=0.9 in the fit gives them."
-    rows, share = plural(len(calibration.scores), "held-out row"), coverage_text(calibration.coverage)
+    rows, share = counted(len(calibration.scores), "held-out row"), coverage_text(calibration.coverage)
     return f"{what.capitalize()} of coverage {share}, calibrated ({calibration.method}) on {rows}."
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls import __version__, metrics
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.estimators.intervals import predicted_interval, predicted_set
@@ -40,7 +41,6 @@ from deepfls.inspection.words import (
     clauses,
     finite_or_none,
     listed,
-    plural,
     read_inputs,
     rendered,
     says_the_same,
@@ -289,11 +289,11 @@ def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     if s.kind == "it2":
         facts += [["uncertain", _FOOTPRINTS[s.uncertainty]], ["type reduction", _METHODS[s.type_reduction]]]
     loss = estimator.loss if isinstance(estimator.loss, str) else "own loss"
-    epochs = plural(len(estimator.history_), "epoch")
+    epochs = counted(len(estimator.history_), "epoch")
     facts.append(["training", f"{epochs}, loss {loss}, ended by {estimator.stopped_by_}"])
     chosen = getattr(estimator, "chosen_", None)
     if chosen is not None:
-        facts.append(["chosen on held-out rows", f"{epochs}, {plural(s.n_rules, 'rule')}{_mixture(chosen)}"])
+        facts.append(["chosen on held-out rows", f"{epochs}, {counted(s.n_rules, 'rule')}{_mixture(chosen)}"])
     return facts
 
 

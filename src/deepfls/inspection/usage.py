@@ -11,11 +11,12 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls import metrics
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
 from deepfls.inspection.plain_model import PlainModel, rows_of, true_values, weighted_mean
 from deepfls.inspection.pushes import input_terms
-from deepfls.inspection.words import TextTable, number_text, plural, rendered, share_text, shortened
+from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -260,4 +261,4 @@ def _tables(u: DataExplanation, top: int) -> list[tuple[str, TextTable]]:
     growth = {"rmse": "RMSE grows by", "log_loss": "log loss grows by", "change": "outputs move by"}[u.measure]
     rules_table = TextTable(["rule", "of the firing", "rows led", "largest weight", "note"], rules)
     inputs_table = TextTable(["input", f"shuffled: {growth}", "gradient times spread"], inputs)
-    return [(f"Rules on {plural(u.n_rows, 'row')}", rules_table), ("Inputs", inputs_table)]
+    return [(f"Rules on {counted(u.n_rows, 'row')}", rules_table), ("Inputs", inputs_table)]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from deepfls._checks.arguments import counted
 from deepfls.estimators.structure import LABELS
 
 if TYPE_CHECKING:
@@ -106,17 +107,6 @@ def share_text(share: float) -> str:
 def coverage_text(coverage: float) -> str:
     """A coverage in percent, without a zero after the point."""
     return f"{100 * coverage:.4g} %"
-
-
-def plural(count: int, word: str, ending: str = "s") -> str:
-    """A count with its noun.
-
-    Examples
-    --------
-    >>> plural(1, "rule"), plural(1200, "class", "es")
-    ('1 rule', '1,200 classes')
-    """
-    return f"{count:,} {word}{ending * (count != 1)}"
 
 
 def listed(names: Sequence[str]) -> str:
@@ -324,7 +314,7 @@ def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[s
     found = clauses(s, rule, digits)
     shown = [(shortened(c.name), c.word, c.short) for c in found[:_SETS_SHOWN]]
     if len(found) > _SETS_SHOWN:
-        shown.append((plural(len(found) - _SETS_SHOWN, "more condition"), "", ""))
+        shown.append((counted(len(found) - _SETS_SHOWN, "more condition"), "", ""))
     return shown or [("anything", "", "")]
 
 
@@ -337,7 +327,7 @@ def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count:
         reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
         chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
         text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{_output_name(s, k, shortened)} = {text} + {plural(s.n_features - count, 'more term')}")
+        texts.append(f"{_output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
     return texts
 
 
@@ -355,12 +345,12 @@ def _output_name(s: PlainSystem, output: int, name: Callable[[object], str]) -> 
 def system_line(s: AnyModel) -> str:
     """One sentence on a system or a model."""
     kind = KIND_NAMES[s.kind]
-    inputs = plural(len(read_inputs(s.feature_names, s.columns)), "input")
-    outputs = plural(s.n_outputs, "output") if s.classes is None else plural(s.n_outputs, "class", "es")
+    inputs = counted(len(read_inputs(s.feature_names, s.columns)), "input")
+    outputs = counted(s.n_outputs, "output") if s.classes is None else counted(s.n_outputs, "class", "es")
     if len(s.systems) > 1:
         kind = f"Mean of {len(s.systems)} {kind} systems"
-        return f"{kind}: {plural(s.n_rules, 'rule')}, {inputs}, {outputs}."
-    return f"{kind} system: {plural(s.n_rules, 'rule')}, {inputs}, {outputs}."
+        return f"{kind}: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
+    return f"{kind} system: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
 
 
 def read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
