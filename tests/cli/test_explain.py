@@ -51,7 +51,7 @@ def test_explain_measures_on_a_table(run: Run, model: str) -> None:
 
 def test_explain_explains_a_row(run: Run, model: str) -> None:
     result = run("explain", model, "plant.csv", "--row", "5")
-    assert result.stdout.startswith("y is predicted as ")
+    assert result.stdout.startswith("y is predicted to be ")
     assert result.stdout.endswith("True: 0.16\n")
     content = json.loads(run("explain", model, "plant.csv", "--row", "5", "--json").stdout)
     table = csv.read_csv("plant.csv").select(["x", "z"])
@@ -92,7 +92,7 @@ def test_explain_takes_a_model_trained_in_python(run: Run, folder: Path) -> None
     x = np.linspace(0, 1, 20).reshape(-1, 2)
     FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x[:, 0]).save("q.fls")
     (folder / "two.csv").write_text("a,b\n0,1\n1,0\n")
-    assert run("explain", "q.fls", "two.csv", "--row", "2").stdout.startswith("y is predicted as ")
+    assert run("explain", "q.fls", "two.csv", "--row", "2").stdout.startswith("y is predicted to be ")
 
 
 def test_explain_writes_the_pushes_of_all_rows(run: Run, refused: Refused, model: str) -> None:

@@ -243,7 +243,7 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
     Examples
     --------
     >>> category_text(["blue", "red", "green"], None, np.array([0.2, 0.5, 0.001]), 4)
-    'red or blue (0.4)'
+    'red (1.0) or blue (0.4)'
     """
     if digits is None:
         return " or ".join(
@@ -252,8 +252,7 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
         )
     share = upper / upper.max()
     shown = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
-    grades = {place: "" if share[place] >= 0.95 else f" ({share[place]:.1f})" for place in shown}
-    return " or ".join(f"{one_line(categories[place])}{grades[place]}" for place in shown)
+    return " or ".join(f"{one_line(categories[place])} ({share[place]:.1f})" for place in shown)
 
 
 def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
