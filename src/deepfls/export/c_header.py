@@ -326,8 +326,8 @@ def _interval_tables(plain: AnyModel, margins: Array | None, calibrated: Calibra
 
 def _fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
     """The header of a system in fixed point; an error if the integers cannot hold it."""
-    if plain.missing or plain.bounds is not None:
-        refuse_form("C in fixed point", "its training table has missing or wild values", 'number="float" takes it')
+    if plain.missing:
+        refuse_form("C in fixed point", "its training table has missing values", 'number="float" takes it')
     fixed = FixedPoint.of(plain, number, rows)
     error = fixed.error(rows)
     check_error(number, error)

@@ -92,6 +92,9 @@ class FixedPoint:
         measured = rows_for(plain, rows, _N_DRAWN)
         low, high = np.minimum(low, measured.min(axis=0)), np.maximum(high, measured.max(axis=0))
         middle, half = _middle_and_half(low, high)
+        if plain.bounds is not None:  # inputs saturate where the system clips them
+            low, high = (np.clip(end, *plain.bounds) for end in (middle - half, middle + half))
+            middle, half = _middle_and_half(low, high, margin=0.0)
         output_middle, output_half = _output_box(plain, measured)
 
         share = plain.grade_power
@@ -275,9 +278,9 @@ def _output_box(plain: PlainSystem, rows: Array) -> tuple[Array, Array]:
     return _middle_and_half(low, high)
 
 
-def _middle_and_half(low: Array, high: Array) -> tuple[Array, Array]:
-    """Midpoints and half ranges, a tenth larger than the data need; values beyond them saturate."""
-    middle, half = (low + high) / 2, 0.55 * (high - low)
+def _middle_and_half(low: Array, high: Array, margin: float = 0.1) -> tuple[Array, Array]:
+    """Midpoints and half ranges, by a share larger than the data need; values beyond them saturate."""
+    middle, half = (low + high) / 2, 0.5 * (1.0 + margin) * (high - low)
     return middle, np.where(half > 0, half, np.maximum(np.abs(middle), 1.0))
 
 
