@@ -23,8 +23,9 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An own current folder with plant.csv."""
+    """An own current folder with plant.csv, and a cache folder in it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DEEPFLS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("COLUMNS", "100")
     (tmp_path / "plant.csv").write_text(TABLE)
     return tmp_path

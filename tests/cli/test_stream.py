@@ -79,8 +79,7 @@ def test_train_measures_what_the_model_does(rows: Path, run: Run) -> None:
     assert result["processes"] == 1
 
 
-def test_train_reads_a_csv_through_the_cache(folder: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DEEPFLS_CACHE", str(folder / "cache"))
+def test_train_reads_a_csv_through_the_cache(folder: Path, run: Run) -> None:
     run(
         "train",
         "plant.csv",

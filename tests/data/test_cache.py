@@ -128,6 +128,14 @@ def test_copy_is_made_once_and_again_when_the_file_changes(tmp_path: Path) -> No
     assert parquet.read_table(parquet_copy(path)).num_rows == 2
 
 
+def test_cache_without_write_permission_is_refused_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("a file where a folder has to be")
+    monkeypatch.setenv("DEEPFLS_CACHE", str(tmp_path / "file"))
+    message = r"^A Parquet copy of '.*' cannot be stored in the cache folder '.*' \(Not a directory\); set DEEPFLS_CACHE to"
+    with pytest.raises(TableError, match=message):
+        parquet_copy(csv(tmp_path, "x\n1\n"))
+
+
 def test_copy_is_made_once_by_several_at_the_same_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
     convert = cache_module._convert

@@ -63,9 +63,12 @@ def test_notebook_is_that_of_the_script_and_shows_rules_or_explanations_as_html(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Jupyter's kernel warns about the event loop of Windows")
-def test_notebooks_run(tmp_path: Path) -> None:
+def test_notebooks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All three in one kernel, since most of the time goes into starting one."""
     from nbclient import NotebookClient
+
+    for variable in ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):  # not in HOME
+        monkeypatch.setenv(variable, str(tmp_path / "jupyter"))
 
     cells = []
     for name in gallery.WITH_NOTEBOOK:

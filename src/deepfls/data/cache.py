@@ -99,13 +99,21 @@ def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = 
     """
     from filelock import FileLock
 
+    from deepfls.data.csv_form import TableError
+
     status = path.stat()
     identity = (_FORM, str(path.resolve()), status.st_size, status.st_mtime_ns, sorted(text_columns))
     version = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     target = cache_folder() / "parquet" / f"{path.name[:80]}-{version}.parquet"
     if not target.is_file():
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(target.with_suffix(".lock")):
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(target.with_suffix(".lock")).acquire()
+        except OSError as error:
+            message = f"A Parquet copy of {quoted(path)} cannot be stored in the cache folder {quoted(target.parent)}"
+            advice = "set DEEPFLS_CACHE to a folder that has room for it"
+            raise TableError(f"{message} ({error.strerror or error}); {advice}.") from error
+        with lock:
             if not target.is_file():  # another process may have made it in the meantime
                 _convert(path, target, text_columns, bar=bar)
     return target
