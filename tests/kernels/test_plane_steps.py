@@ -74,6 +74,11 @@ def test_step_equals_the_plain_formulas_at_odd_sizes(n_rows: int, n_rules: int) 
         assert_same_step(new_system(n_rules=n_rules, shared_spread=shared), name, n_rows)
 
 
+def test_step_equals_the_plain_formulas_for_many_rows_of_several_outputs() -> None:
+    for name in ("l2", "quantiles"):  # more rows than are in one piece of scratch
+        assert_same_step(new_system(2, n_rules=33, shared_spread=False), name, 150)
+
+
 def test_step_equals_the_plain_formulas_in_float32() -> None:
     for shared, name in itertools.product((True, False), ("l2", "quantiles", "set")):
         assert_same_step(new_system(dtype=torch.float32, shared_spread=shared), name, 50, bound=5e-3)

@@ -13,10 +13,13 @@ import numpy as np
 from deepfls.functional.constants import LOG_FLOOR, ROW_TURN, SMALLEST_ALPHA, SMALLEST_LEVEL, STEP_TURN
 from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import inner
-from deepfls.kernels.end_points import ROUNDING, add_average_gradient, average, exponentiate, find_ends
+from deepfls.kernels.end_points import ROUNDING, average, exponentiate, find_ends
 
 # Places of y_left, y_right and y in values and slopes (rows, 3, outputs).
 LEFT, RIGHT, CRISP = range(3)
+
+# Numbers in one piece of scratch: 16 kB, so that some of them share a first-level cache.
+_CHUNK_NUMBERS = 2048
 
 _LOG_SMALLEST = math.log(SMALLEST_ALPHA)
 _SMALLEST_FIRING = math.exp(LOG_FLOOR)
@@ -125,77 +128,103 @@ def plane_outputs(
 
 
 @inner
-def _add_plane_gradients(y, row, output, low, up, ends, slack, by_left, by_right, t, to_logs, to_rises, to_ratios, outputs):
-    """Add the gradients of both ends of a plane of width t, of one row and output.
+def _add_plane_gradients(
+    y, output, firing, k, first, n_rows, ends, slacks, scales, widths, to_low, to_up, to_logs, to_rises, to_ratios, to_y
+):
+    """Add the gradients of both ends of a plane, of some rows and one output.
 
-    As :func:`deepfls.kernels.end_points.add_end_gradients`, with one pass for everything that the bounds come from.
+    As :func:`deepfls.kernels.end_points.add_end_gradients`. In two loops over the rules, because the vectorised code of a
+    loop begins with a test that its arrays do not overlap: with many arrays only loops over many rules would take it. For
+    some rows in one call, because a call counts the references to each of its arrays.
     """
-    n_rules, first, u = to_logs.shape[1], output * to_logs.shape[1], min(t, 1.0)
-    left, right = ends[row, LEFT, output], ends[row, RIGHT, output]
-    left_limit, right_limit = left + slack, right - slack
-    left_sum = right_sum = 0.0
-    for p in range(up.shape[1]):
-        value, f_low, f_up = y[row, output, p], low[row, p], up[row, p]
-        left_sum += f_up if value <= left_limit else f_low
-        right_sum += f_up if value >= right_limit else f_low
-    left_scale, right_scale = by_left / left_sum, by_right / right_sum
-    for p in range(n_rules):
-        value, f_low, f_up = y[row, output, p], low[row, p], up[row, p]
-        left_up, right_up = value <= left_limit, value >= right_limit
-        left_share = left_scale * (f_up if left_up else f_low)
-        right_share = right_scale * (f_up if right_up else f_low)
-        left_push, right_push = (value - left) * left_share, (value - right) * right_share
-        to_up = (left_push if left_up else 0.0) + (right_push if right_up else 0.0)
-        both = left_push + right_push
-        to_logs[row, p] += both
-        to_rises[row, p] -= u * to_up
-        to_ratios[p] += t * (both - to_up)
-        outputs[row, index(first, p)] += left_share + right_share
+    width, up, low = firing.shape[2], np.uintp(2 * k), np.uintp(2 * k + 1)
+    for i in range(n_rows):
+        row = first + i
+        left, right, t = ends[k, row, LEFT, output], ends[k, row, RIGHT, output], widths[k, row]
+        left_limit, right_limit = left + slacks[i, output], right - slacks[i, output]
+        left_sum = right_sum = 0.0
+        for p in range(width):
+            value, f_low, f_up = y[row, output, p], firing[low, row, p], firing[up, row, p]
+            left_sum += f_up if value <= left_limit else f_low
+            right_sum += f_up if value >= right_limit else f_low
+        # A choice, because the compiler would move a plain division into the loop.
+        left_scale = scales[i, LEFT] / left_sum if left_sum != 0.0 else 0.0
+        right_scale = scales[i, RIGHT] / right_sum if right_sum != 0.0 else 0.0
+        for p in range(width):
+            value, f_low, f_up = y[row, output, p], firing[low, row, p], firing[up, row, p]
+            left_up, right_up = value <= left_limit, value >= right_limit
+            by_left, by_right = left_scale * (value - left), right_scale * (value - right)
+            to_low[p] = f_low * ((0.0 if left_up else by_left) + (0.0 if right_up else by_right))
+            to_up[p] = f_up * ((by_left if left_up else 0.0) + (by_right if right_up else 0.0))
+            left_share = left_scale * (f_up if left_up else f_low)
+            to_y[i, output, p] += left_share + right_scale * (f_up if right_up else f_low)
+        u = min(t, 1.0)
+        for p in range(width):
+            to_logs[i, p] += to_low[p] + to_up[p]
+            to_rises[i, p] -= u * to_up[p]
+            to_ratios[p] += t * to_low[p]
 
 
 @inner
-def plane_gradients(form, by_row, widths, shares, n_rows, firing, y, ends, slopes, spread, logs, outputs, to_ratios):
+def plane_gradients(form, by_row, widths, shares, n_rows, firing, y, ends, slopes, spread, logs, outputs, to_log_ratios):
     """Replace log-firing and consequents of some rows by their gradients; returns that of a shared spread.
 
-    Slopes of the ends are those of the widest plane.
+    Slopes of the ends are those of the widest plane. A few rows at a time, whose gradients stay in the first-level cache.
     """
-    n_rules, n_planes, n_outputs = form.n_rules, widths.shape[0], form.n_outputs
-    primary = logs.shape[1] - n_rules
-    to_logs, to_rises = np.zeros((n_rows, n_rules)), np.zeros((n_rows, n_rules))
-    slack = np.zeros((n_rows, n_outputs))
-    for row in range(n_rows):
-        for o in range(n_outputs):
-            for p in range(n_rules):
-                slack[row, o] += abs(y[row, o, p])
-            slack[row, o] *= ROUNDING
-        for column in range(n_outputs * n_rules):
-            outputs[row, column] = 0.0
-    for k in range(n_planes):
-        up, low, found, last = firing[2 * k], firing[2 * k + 1], ends[k], k == n_planes - 1
-        for row in range(n_rows):
+    n_rules, n_planes, n_outputs, width = form.n_rules, widths.shape[0], form.n_outputs, firing.shape[2]
+    primary, chunk = logs.shape[1] - n_rules, max(1, _CHUNK_NUMBERS // width)
+    to_logs, to_rises, to_y = np.empty((chunk, width)), np.empty((chunk, width)), np.empty((chunk, n_outputs, width))
+    to_low, to_up, to_ratios = np.empty(width), np.empty(width), np.zeros(width)
+    slacks, scales, to_spread = np.empty((chunk, n_outputs)), np.empty((chunk, 2)), 0.0
+    for first in range(0, n_rows, chunk):
+        n = min(chunk, n_rows - first)
+        for i in range(n):
+            for p in range(width):
+                to_logs[i, p] = to_rises[i, p] = 0.0
             for o in range(n_outputs):
-                half = 0.5 * shares[k] * slopes[row, CRISP, o]
+                magnitude = 0.0
+                for p in range(width):
+                    magnitude += abs(y[first + i, o, p])
+                    to_y[i, o, p] = 0.0
+                slacks[i, o] = ROUNDING * magnitude
+        for k in range(n_planes):
+            last = k == n_planes - 1
+            for o in range(n_outputs):
+                for i in range(n):
+                    row = first + i
+                    half = 0.5 * shares[k] * slopes[row, CRISP, o]
+                    scales[i, LEFT] = half + (slopes[row, LEFT, o] if last else 0.0)
+                    scales[i, RIGHT] = half + (slopes[row, RIGHT, o] if last else 0.0)
                 if _is_type_1(by_row, n_planes, k):
-                    mean, total = average(y, row, o, up)
-                    to_y = outputs[row, o * n_rules : (o + 1) * n_rules]
-                    add_average_gradient(y, row, o, up, mean, 2.0 * half / total, to_logs[row], to_y)
+                    for i in range(n):
+                        row, total = first + i, 0.0
+                        for p in range(width):
+                            total += firing[0, row, p]
+                        mean, scale = ends[0, row, LEFT, o], 2.0 * scales[i, LEFT] / total if total != 0.0 else 0.0
+                        for p in range(width):
+                            share = scale * firing[0, row, p]
+                            to_logs[i, p] += share * (y[row, o, p] - mean)
+                            to_y[i, o, p] += share
                 else:
-                    by_left = half + (slopes[row, LEFT, o] if last else 0.0)
-                    by_right = half + (slopes[row, RIGHT, o] if last else 0.0)
                     _add_plane_gradients(
-                        y, row, o, low, up, found, slack[row, o], by_left, by_right, widths[k, row],
-                        to_logs, to_rises, to_ratios, outputs,
+                        y, o, firing, k, first, n, ends, slacks, scales, widths, to_low, to_up,
+                        to_logs, to_rises, to_ratios, to_y,
                     )  # fmt: skip
-    to_spread = 0.0
-    for row in range(n_rows):
-        if primary:
-            for p in range(n_rules):
-                logs[row, index(primary, p)] = to_logs[row, p]
-                logs[row, p] = to_rises[row, p] if logs[row, p] < 0.0 else 0.0
-        else:
-            for p in range(n_rules):
-                log = np.float64(logs[row, p])
-                to_rise = to_rises[row, p] if log < 0.0 else 0.0
-                to_spread += to_rise * log
-                logs[row, p] = to_logs[row, p] + spread * to_rise
+        for i in range(n):
+            row = first + i
+            for o in range(n_outputs):
+                for p in range(n_rules):
+                    outputs[row, index(o * n_rules, p)] = to_y[i, o, p]
+            if primary:
+                for p in range(n_rules):
+                    logs[row, index(primary, p)] = to_logs[i, p]
+                    logs[row, p] = to_rises[i, p] if logs[row, p] < 0.0 else 0.0
+            else:
+                for p in range(n_rules):
+                    log = np.float64(logs[row, p])
+                    by_rise = to_rises[i, p] if log < 0.0 else 0.0
+                    to_spread += by_rise * log
+                    logs[row, p] = to_logs[i, p] + spread * by_rise
+    for p in range(n_rules):
+        to_log_ratios[p] += to_ratios[p]
     return to_spread
