@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepfls.data import arrays
-from deepfls.data.arrays import ArraySource, DataPlan, Samples, weighted_samples
+from deepfls.data.arrays import ArraySource, DataPlan, Samples, range_of, weighted_samples
 
 X = np.array([[1.0, 2.0], [0.0, 5.0], [1.0, 2.0], [1.0, 2.0], [0.0, 5.0]])
 Y = np.array([[3.0], [4.0], [3.0], [9.0], [4.0]])
@@ -95,6 +95,19 @@ def test_rows_that_two_columns_tell_apart_have_the_order_of_whole_rows(n_levels:
     found = weighted_samples(x, y, None)
     np.testing.assert_array_equal(found.x, x[first])
     np.testing.assert_array_equal(found.y, y[first])
+
+
+@pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 300])
+@pytest.mark.parametrize("n_columns", [1, 4, 65])
+def test_range_is_that_of_every_column(n_rows: int, n_columns: int) -> None:
+    x = np.random.default_rng(0).normal(size=(n_rows, n_columns))
+    np.testing.assert_array_equal(range_of(x), [x.min(axis=0), x.max(axis=0)])
+    np.testing.assert_array_equal(range_of(x[::-1]), range_of(x))
+
+
+def test_range_leaves_out_what_is_not_known() -> None:
+    x = np.array([[np.nan, 2.0, np.nan], [3.0, -1.0, np.nan], [1.0, 0.0, np.nan]])
+    np.testing.assert_array_equal(range_of(x), [[1.0, -1.0, 0.0], [3.0, 2.0, 0.0]])
 
 
 # Arrays as a source

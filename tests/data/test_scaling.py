@@ -89,6 +89,13 @@ def test_constant_column_stays_exact_when_it_comes_in_chunks() -> None:
     assert (found.mean[0], found.squares[0]) == (rows[0, 0], 0.0)
 
 
+def test_column_that_varies_in_late_rows_is_not_constant() -> None:
+    rows = np.column_stack([np.ones(500), np.append(np.ones(499), 3.0), np.arange(500.0)])
+    found = Scaling.standard(rows)
+    np.testing.assert_allclose(found.shift, rows.mean(axis=0))
+    np.testing.assert_allclose(found.scale, [1.0, *rows[:, 1:].std(axis=0, ddof=1)])
+
+
 @pytest.mark.parametrize("magnitude", [1.0, 1e12, 1e40])
 def test_column_that_differs_by_rounding_only_scales_to_about_zero(magnitude: float) -> None:
     rows = magnitude * (1.0 + np.arange(10).reshape(-1, 1) % 3 * 2.0**-52)

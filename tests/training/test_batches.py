@@ -209,7 +209,9 @@ def test_memory_batches_leave_out_a_smaller_last_one() -> None:
     assert (batches.n_rows, batches.n_steps) == (20, 4)
     (together,) = batches.epoch(torch.Generator(), 0)
     assert (together.n_rows, together.n_steps) == (20, 4)
-    assert [b.n_rows for b in together.steps()] == [5, 5, 5, 5]
+    assert [b.n_rows for b in together.steps()] == together.sizes == [5, 5, 5, 5]
+    (together,) = MemoryBatches(Rows.of(torch.zeros(23, 1), torch.zeros(23, 1)), 5).epoch(torch.Generator(), 3)
+    assert [b.n_rows for b in together.steps()] == together.sizes == [5, 3]
 
 
 def test_many_steps_are_given_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:

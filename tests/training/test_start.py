@@ -9,7 +9,14 @@ from torch import Tensor
 
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training import start as initialize
-from deepfls.training.start import CENTERS, initialize_system, solve_consequents, start_centers, start_sigmas
+from deepfls.training.start import (
+    CENTERS,
+    initialize_system,
+    solve_consequents,
+    start_centers,
+    start_sigmas,
+    width_limits,
+)
 
 RIDGE = 1e-3
 
@@ -118,6 +125,13 @@ def test_grid_fills_up_with_rows_of_the_data() -> None:
 def test_sigmas_are_the_spread_of_each_input_times_the_width() -> None:
     rows = seeded().normal(size=(30, 2)) * [1.0, 5.0]
     np.testing.assert_allclose(start_sigmas(rows, 0.5), 0.5 * rows.std(axis=0, ddof=1))
+
+
+def test_narrowest_width_follows_from_the_number_of_different_values() -> None:
+    rows = np.array([[0.0, 2.0, 5.0, np.nan], [4.0, 2.0, np.nan, np.nan], [1.0, 3.0, 6.0, np.nan], [0.0, 3.0, 5.0, np.nan]])
+    span = np.array([[0.0, 2.0, 5.0, 0.0], [4.0, 3.0, 6.0, 1.0]])
+    gaps = [2, 1, 2, 1]  # a value that is not known counts as another one
+    np.testing.assert_allclose(width_limits(rows, span)[0], 0.05 * (span[1] - span[0]) / gaps)
 
 
 def test_category_has_the_weight_of_one_input() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,21 @@ def comparable(values: Array) -> Array:
     """Values with infinity in place of NaN, which is not equal to itself."""
     unknown = np.isnan(values)
     return np.where(unknown, np.inf, values) if unknown.any() else values
+
+
+def ends_of_columns(values: Array) -> Array:
+    """Smallest and largest value of each column, (2, columns); NaN where a value is NaN.
+
+    NumPy compares few columns ten times slower than many, so several rows are first taken for one.
+    """
+    n_together = max(1, min(64 // values.shape[1], len(values)))
+    n_folded = len(values) - len(values) % n_together
+    folded, rest = values[:n_folded].reshape(-1, n_together * values.shape[1]), values[n_folded:]
+
+    def end(choose: Callable[..., Array]) -> Array:
+        return choose(np.concatenate([choose(folded, axis=0).reshape(n_together, -1), rest]), axis=0)
+
+    return np.stack([end(np.min), end(np.max)])
 
 
 def known_mean(values: Array) -> Array:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepfls._checks.arguments import counted
-from deepfls._checks.values import LARGEST, Array
+from deepfls._checks.values import LARGEST, Array, ends_of_columns
 from deepfls.data.columns import Columns
 
 # A column whose spread is below this share of its magnitude is constant, up to the rounding of its stored values.
@@ -64,7 +64,9 @@ class Standardizer:
             return self.merge(part._of_known(rows, unknown, weight))
         part.count[:] = float(len(rows)) if weight is None else float(weight.sum())
         # The mean of equal numbers may differ from them in the last bit, which would give a constant column a spread.
-        part.mean = np.where((rows == rows[0]).all(axis=0), rows[0], np.average(rows, axis=0, weights=weight))
+        constant = (rows[:64] == rows[0]).all(axis=0)  # of nearly all columns a few rows tell that they vary
+        constant[constant] = (rows[:, constant] == rows[0, constant]).all(axis=0)
+        part.mean = np.where(constant, rows[0], np.average(rows, axis=0, weights=weight))
         squares = rows - part.mean
         np.square(squares, out=squares)  # in place: a second table of this size takes longer than the squares
         part.squares = squares.sum(axis=0) if weight is None else weight @ squares
@@ -186,9 +188,9 @@ def _surely_tame(rows: Array) -> Array:
     first, last = some[len(some) // 10], some[-1 - len(some) // 10]
     beyond = _QUANTILES[0] * len(rows) + 1.0
     wide = ((rows <= first).sum(axis=0) > beyond) & ((rows >= last).sum(axis=0) > beyond)
-    reach = _RANGES * (last - first)
+    reach, ends = _RANGES * (last - first), ends_of_columns(rows)
     # A NaN makes a comparison false, and its column is looked at more closely.
-    return wide & (rows.min(axis=0) >= first - reach) & (rows.max(axis=0) <= last + reach)
+    return wide & (ends[0] >= first - reach) & (ends[1] <= last + reach)
 
 
 def _limits(values: Array) -> tuple[float, float]:

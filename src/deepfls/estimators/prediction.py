@@ -231,12 +231,11 @@ def feature_importances(model: ScaledSystem, x: Array, *, classifies: bool) -> A
     n_chunk = max(1, _NUMBERS // numbers)
     for first in range(0, len(rows), n_chunk):
         chunk = rows[first : first + n_chunk]
-        pushes = np.zeros((len(chunk), n_features, model.system.n_outputs))
-        for _ in range(_ORDERS):
-            orders = random.permuted(np.tile(np.arange(n_features), (len(chunk), 1)), axis=1)
-            for sequences in (orders, orders[:, ::-1]):
-                pushes += _steps(model, chunk, reference, sequences, classifies)
-        totals += np.abs(pushes).sum(axis=(0, 2))
+        each = np.tile(np.arange(n_features), (len(chunk), 1))
+        orders = np.concatenate([random.permuted(each, axis=1) for _ in range(_ORDERS)])
+        sequences = np.concatenate([orders, orders[:, ::-1]])
+        pushes = _steps(model, np.tile(chunk, (2 * _ORDERS, 1)), reference, sequences, classifies)
+        totals += np.abs(pushes.reshape(2 * _ORDERS, *each.shape, -1).sum(axis=0)).sum(axis=(0, 2))
     total = totals.sum()
     # Where the output changes by rounding alone, no input is more important than another.
     return totals / total if total > 1e-12 * len(rows) else np.full(n_features, 1.0 / n_features)

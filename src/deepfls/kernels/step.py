@@ -133,20 +133,22 @@ def _add(part, total):
 def _load_firing(logs, form, log_ratios, n_rows, firing):
     """Fill firing with upper and lower bounds relative to each row's largest, and lower ones relative to their own."""
     n_rules, n_stacks = form.n_rules, firing.shape[0]
-    upper = logs.shape[1] - n_rules
+    upper, peaks = logs.shape[1] - n_rules, np.empty(n_rows)
+    # A loop over the rows for every stack: with choices among stacks inside, none would be vectorised.
     for row in range(n_rows):
+        peak = logs[row, upper]
         for p in range(n_rules):
-            firing[0, row, p] = logs[row, index(upper, p)]
-        peak = largest(firing[0], row, n_rules)
+            peak = max(peak, logs[row, index(upper, p)])
+        peaks[row] = peak
         for p in range(n_rules):
-            firing[0, row, p] -= peak
-        if n_stacks > 1:  # of sets of one width, lower firing is the upper one times a number for each rule
-            for p in range(n_rules):
-                firing[1, row, p] = (logs[row, p] - peak) + (0.0 if upper else log_ratios[p])
-        if n_stacks > 2:
-            peak = largest(firing[1], row, n_rules)
-            for p in range(n_rules):
-                firing[2, row, p] = firing[1, row, p] - peak
+            firing[0, row, p] = logs[row, index(upper, p)] - peaks[row]
+    for row in range(n_rows if n_stacks > 1 else 0):
+        for p in range(n_rules):  # of sets of one width, lower firing is the upper one times a number for each rule
+            firing[1, row, p] = (logs[row, p] - peaks[row]) + (0.0 if upper else log_ratios[p])
+    for row in range(n_rows if n_stacks > 2 else 0):
+        peak = largest(firing[1], row, n_rules)
+        for p in range(n_rules):
+            firing[2, row, p] = firing[1, row, p] - peak
     exponentiate(firing, n_rows, n_rules)
 
 
@@ -161,7 +163,8 @@ def _type_1_outputs(outputs, n_rows, up, values):
         scale = 1.0 / total
         for p in range(n_rules):
             up[row, p] *= scale
-        for o in range(values.shape[2]):
+    for o in range(values.shape[2]):
+        for row in range(n_rows):
             value = 0.0
             for p in range(n_rules):
                 value += up[row, p] * outputs[row, index(o * n_rules, p)]

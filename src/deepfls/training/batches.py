@@ -81,6 +81,11 @@ class Batch(NamedTuple):
     def n_steps(self) -> int:
         return -(-(self.end - self.first) // self.size) if self.size else 1
 
+    @property
+    def sizes(self) -> list[int]:
+        """The rows of each step, of all processes."""
+        return [self.size] * (self.n_steps - 1) + [self.n_rows - self.size * (self.n_steps - 1)]
+
     def steps(self) -> list[Batch]:
         """Each step on its own."""
         if self.n_steps == 1:

@@ -96,7 +96,7 @@ class TrainingState:
 
     def add(self, batch: Batch, losses: list[Tensor | float]) -> None:
         """Record the losses of steps that were taken."""
-        self.losses += [loss * one.n_rows for loss, one in zip(losses, batch.steps(), strict=True)]
+        self.losses += [loss * size for loss, size in zip(losses, batch.sizes, strict=True)]
         self.step += batch.n_steps
         self.result.n_steps += batch.n_steps
 

@@ -128,7 +128,7 @@ def width_limits(rows: Array, span: Array) -> Array:
     input of one value.
     """
     length = span[1] - span[0]
-    n_gaps = np.array([max(len(np.unique(column)) - 1, 1) for column in rows.T])
+    n_gaps = np.maximum((np.diff(np.sort(rows, axis=0), axis=0) > 0).sum(axis=0) + np.isnan(rows).any(axis=0), 1)
     limits = np.stack([_NARROWEST * length / n_gaps, _WIDEST * length])
     # A range of the size of rounding errors has no limits: they would leave no width between them.
     limits = np.where(_WIDEST * length > 8 * MIN_SIGMA, limits, [[MIN_SIGMA], [MAX_SIGMA]])
