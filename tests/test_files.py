@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from deepfls._files import ArrayFormat
+from deepfls._files import ArrayFormat, write_whole
 
 
 class NoteError(ValueError):
@@ -75,3 +77,17 @@ def test_version_that_is_no_longer_read_is_refused() -> None:
     new = ArrayFormat("notes", 2, "note", ValueError, oldest=2)
     with pytest.raises(ValueError, match="'a' has format version 1, which this version of deepfls no longer reads"):
         new.unpacked(old.packed({}, {"x": np.zeros(1)}), "a")
+
+
+def test_device_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match=r"^path must be a file, got the device '.*pipe'\.$"):
+        write_whole(pipe, b"")
+    assert pipe.is_fifo()
+
+
+def test_error_of_writing_names_the_file_of_the_user(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as caught:
+        write_whole(tmp_path / "absent" / "model.fls", b"")
+    assert caught.value.filename == str(tmp_path / "absent" / "model.fls")

@@ -135,3 +135,7 @@ def test_shapes_must_agree() -> None:
         picp([0.0, 0.0], [0.0, 0.0], [1.0, 1.0, 1.0])
     with pytest.raises(ValueError, match="same number of rows, got 2 and 1"):
         coverage_by_group([0.0, 0.0], [0.0, 0.0], [1.0, 1.0], ["a"])
+
+
+def test_log_loss_of_a_single_class_is_zero() -> None:
+    assert log_loss(["a", "a"], [[1.0], [1.0]], ["a"]) == pytest.approx(0.0, abs=1e-12)

@@ -29,13 +29,17 @@ class ModelFileError(ValueError):
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary path in the same folder, which takes the name of the file if the block ends without an error."""
+    if path.exists() and not path.is_file():  # a device such as /dev/null would be replaced
+        raise IsADirectoryError(f"path must be a file, got the {'folder' if path.is_dir() else 'device'} {str(path)!r}.")
     # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
     temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(8)}.tmp")
     try:
         yield temporary
         temporary.replace(path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename == str(temporary):
+            error.filename = str(path)  # the name that the user gave
         raise
 
 

@@ -34,9 +34,10 @@ def log_loss(y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike) ->
 
     known, predicted = np.asarray(classes), np.asarray(probabilities)
     labels = np.union1d(known, y_true)
-    columns = np.zeros((len(predicted), len(labels)), dtype=predicted.dtype)
+    n_labels = max(2, len(labels))  # scikit-learn refuses a single one
+    columns = np.zeros((len(predicted), n_labels), dtype=predicted.dtype)
     columns[:, np.searchsorted(labels, known)] = predicted
-    return float(log_loss_of_known_classes(np.searchsorted(labels, y_true), columns, labels=np.arange(len(labels))))
+    return float(log_loss_of_known_classes(np.searchsorted(labels, y_true), columns, labels=np.arange(n_labels)))
 
 
 def picp(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:

@@ -171,8 +171,8 @@ def test_predict_tells_wrong_usage(
         ("X\n1\n", "'new.csv' has no column 'x' that the model reads. Did you mean 'X'?"),
         (
             "x\n1\ninf\n",
-            "Column 'x' of 'new.csv' must have a finite number in every row, got inf in data row 2; --missing-values inf "
-            "counts it as missing.",
+            "Column 'x' of 'new.csv' must have a finite number in every row, got inf in data row 2; an empty value in "
+            "its place counts as missing.",
         ),
         ("x\n", "'new.csv' must have rows, got column names only."),
     ],
@@ -186,7 +186,8 @@ def test_predict_tells_wrong_data(refused: Refused, model: str, folder: Path, co
 
 def test_predict_takes_missing_values_and_unknown_categories(run: Run, classifier: str, folder: Path) -> None:
     (folder / "new.csv").write_text("x,color\n1,red\n2,mauve\n?,blue\n,NA\n")
-    result = run("predict", classifier, "new.csv")
+    # The rows are read for the classes and again for their familiarity, and told of once.
+    result = run("predict", classifier, "new.csv", "--familiarity")
     assert len(result.stdout.splitlines()) == 5
     assert result.stderr == (
         "Warning: Column 'color' has values that the model does not know, which count as missing: 'mauve'.\n"

@@ -359,11 +359,12 @@ def test_train_tells_wrong_settings_by_their_flag(refused: Refused, arguments: t
         ),
         (
             ("plant.csv", "--target", "y", "--feature", "x", "--test-fraction", "0.99"),
-            "'plant.csv' must have enough rows to hold a share of 0.99 out, got 40 rows.",
+            "'plant.csv' must have enough rows to hold a share of 0.99 out, got 40 rows; train without --test-fraction.",
         ),
         (
             ("plant.csv", "--target", "label", "--feature", "x", "--test-fraction", "0.001"),
-            "'plant.csv' must have enough rows of every class to hold a share of 0.001 out, got 40 rows.",
+            "'plant.csv' must have enough rows of every class to hold a share of 0.001 out, got 40 rows; "
+            "train without --test-fraction.",
         ),
         (
             ("plant.csv", "--target", "y", "--target", "label", "--feature", "x"),

@@ -162,6 +162,11 @@ def test_useless_columns_are_left_out() -> None:
     assert learned(table, *said).input_names == ["x"]
 
 
+def test_repeated_column_is_not_told_to_number_the_rows_too() -> None:
+    table = frame(row=np.arange(N), index=np.arange(N))
+    learned(table, "Column 'row' numbers the rows; --drop row", "Column 'index' repeats column 'row' and is left out.")
+
+
 def test_constant_columns_stay_where_nothing_varies() -> None:
     assert learned(pd.DataFrame({"a": [1.0] * 9}), "No column of X varies: the model gives the same for").width == 1
 

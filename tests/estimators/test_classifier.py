@@ -67,3 +67,14 @@ def test_eval_set_of_classes_is_measured() -> None:
     assert all(np.isfinite(row["validation_loss"]) for row in model.history_)
     with pytest.raises(ValueError, match=r"^y of eval_set must hold classes of y, got "):
         classifier().fit(X, LABELS, eval_set=(X[:1], ["other"]))
+
+
+def test_missing_class_in_a_list_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^y must have a class in every row, got none in row 1 \(1 such row in all\)\.$"):
+        classifier().fit(X[:3], ["a", float("nan"), "b"])
+
+
+@pytest.mark.parametrize("wrong", ["equal", [1, 2]])
+def test_class_weight_of_another_kind_is_refused(wrong: object) -> None:
+    with pytest.raises(ValueError, match=r"^class_weight must be 'balanced' or a dictionary of weights by class, got "):
+        classifier(class_weight=wrong).fit(X, LABELS)

@@ -174,3 +174,11 @@ def test_load_leaves_the_global_generator_alone(path: Path) -> None:
     before = torch.get_rng_state()
     load(path)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_intervals_of_fewer_rows_than_rules_are_restored(tmp_path: Path) -> None:
+    model = FLSRegressor(n_rules=10, epochs=1, coverage=0.9, random_state=0).fit(X[:18], Y[:18])
+    assert model.interval_model_.system_.n_rules < model.system_.n_rules
+    model.save(tmp_path / "model.fls")
+    for own, restored in zip(model.predict_interval(X), load(tmp_path / "model.fls").predict_interval(X), strict=True):
+        np.testing.assert_array_equal(restored, own)

@@ -106,8 +106,8 @@ def check_targets_named(names: Sequence[str]) -> None:
 
 def check_output(out: Path, *, force: bool, inputs: Sequence[Path | str] = ()) -> None:
     """Refuse an output file before any work: a folder, a file that exists, or a file that is read."""
-    if out.is_dir():
-        raise UsageError(f"--out must be a file, got the folder {quoted(out)}.")
+    if out.exists() and not out.is_file():
+        raise UsageError(f"--out must be a file, got the {'folder' if out.is_dir() else 'device'} {quoted(out)}.")
     if not out.parent.is_dir():
         raise UsageError(f"--out must be in a folder that exists, got {quoted(out)}.")
     # A model file that does not exist is reported when it is opened.

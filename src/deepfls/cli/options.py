@@ -97,6 +97,8 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
 
 # An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
 _ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
+# The name of an argument alone, which the underscore tells from a word.
+_BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
 _WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
 
 
@@ -107,13 +109,16 @@ def in_options(text: str, names: Collection[str]) -> str:
     --------
     >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
     'train with --kind t1, or --margin none; --decimal , decides.'
+    >>> in_options("hold more out with calibration_fraction.", ["calibration_fraction"])
+    'hold more out with --calibration-fraction.'
     """
 
     def option_for(found: re.Match[str]) -> str:
         value = found[2] or (found[3] or "").replace("None", "none")
         return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
 
-    return _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
+    named = _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
+    return _BARE.sub(lambda found: option_of(found[0]) if found[0] in names else found[0], named)
 
 
 @contextmanager

@@ -176,6 +176,8 @@ class CommandOutput:
 
     def _warn(self, message: Warning | str, *_: Any, **__: Any) -> None:
         sentence = printable(" ".join(self.worded(str(message)).split()))
+        if sentence in self.warnings:
+            return  # the same rows are read again, for the ends of intervals for example
         self.warnings.append(sentence)
         if not self.quiet:
             print_error(sentence, "Warning", "bold yellow")

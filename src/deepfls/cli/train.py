@@ -321,7 +321,8 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
     except ValueError as error:
         enough = "enough rows" if classes is None else "enough rows of every class"
         raise TableError(
-            f"{table.label} must have {enough} to hold a share of {fraction:g} out, got {counted(table.n_rows, 'row')}."
+            f"{table.label} must have {enough} to hold a share of {fraction:g} out, got {counted(table.n_rows, 'row')}; "
+            "train without --test-fraction."
         ) from error
     return {"train": np.sort(np.concatenate([train, single])), "test": np.sort(test)}
 

@@ -248,13 +248,21 @@ def _require_finite(data: DataTable, name: str, values: Array, hint: str = "") -
         require_rows(data, name, rule, wrong, values, hint)
 
 
-def inputs(data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None) -> pa.Table:
-    """The inputs of a model, as they are in the table; an infinite number that does not mean a missing one is an error."""
+def inputs(
+    data: DataTable,
+    layout: Layout,
+    missing_values: Sequence[str] | None = None,
+    hint: str = "; --missing-values inf counts it as missing",
+) -> pa.Table:
+    """The inputs of a model, as they are in the table; an infinite number that does not mean a missing one is an error.
+
+    ``hint`` is what the error advises.
+    """
     data.require(layout.features, why=" that the model reads")
     for name in layout.features:
         if pa.types.is_floating(data.column(name).type):
             values = without_sentinels(number_array(data.column(name)), missing_values)
-            _require_finite(data, name, values, "; --missing-values inf counts it as missing")
+            _require_finite(data, name, values, hint)
     return data.table.select(list(layout.features))
 
 

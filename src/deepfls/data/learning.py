@@ -352,7 +352,7 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
                 if first is not None:
                     found[place] = notes.left_out(column, f"repeats column {first!r}")
                 others.append((column.name, numbers))
-                if columns.named and _numbers_rows(column.name, numbers):
+                if columns.named and first is None and _numbers_rows(column.name, numbers):
                     notes.add(
                         column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs"
                     )

@@ -10,7 +10,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from deepfls._checks.arguments import check_number, check_option, counted
+from deepfls._checks.arguments import check_number, counted
 from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given
 from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
@@ -113,9 +113,10 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
         if chosen is None:
             return weight
         counts = np.bincount(places.ravel(), weights=weight, minlength=len(classes))
-        if isinstance(chosen, str):
-            check_option("class_weight", chosen, ("balanced",))
+        if isinstance(chosen, str) and chosen == "balanced":
             factors = counts.sum() / (len(classes) * np.maximum(counts, np.finfo(np.float64).tiny))
+        elif not hasattr(chosen, "items"):
+            raise ValueError(f"class_weight must be 'balanced' or a dictionary of weights by class, got {chosen!r}.")
         else:
             named = {str(name): check_number("class_weight", value, minimum=0.0) for name, value in chosen.items()}
             unknown = [name for name in named if name not in set(map(str, classes))]
@@ -175,6 +176,8 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
 def _labels(y: Any) -> Array:
     """Classes (rows,) as they are named; nullable booleans of pandas are booleans."""
     is_boolean = str(getattr(y, "dtype", "")) == "boolean" and not y.isna().any()
+    if isinstance(y, list | tuple) and any(map(is_none, y)):
+        y = np.array(y, dtype=object)  # NumPy would write NaN beside text as the text "nan"
     return np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
 
 

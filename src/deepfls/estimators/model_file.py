@@ -135,7 +135,8 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
         if "interval_model" in description["interval_model"]:
             raise ValueError("the model of the intervals has another one inside")
         part = _result(settings, description["interval_model"], _under(_PART, arrays))
-        if part.structure != structure or part.calibration is None:
+        # Trained without the rows of the calibration, it may have fewer rules.
+        if dataclasses.replace(part.structure, n_rules=structure.n_rules) != structure or part.calibration is None:
             raise ValueError("the model of the intervals has another structure, or no calibration")
     calibration = None if part is None else part.calibration
     if part is None and "calibration" in description:

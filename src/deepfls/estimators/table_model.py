@@ -90,7 +90,8 @@ class TableModel:
                 return np.stack([numbers(data, name) for name in names], axis=1)
             return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
         used = [column.name for column in columns.columns if column.role != "left out"]
-        inputs(data, Layout(tuple(used)), next((c.missing_values for c in columns.columns), None))
+        missing_values = next((c.missing_values for c in columns.columns), None)
+        inputs(data, Layout(tuple(used)), missing_values, "; an empty value in its place counts as missing")
         # Columns that were left out in training may be absent.
         absent = pa.nulls(data.n_rows)
         return pa.table({name: data.column(name) if name in data.names else absent for name in columns.names})
