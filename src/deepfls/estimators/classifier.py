@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.arguments import check_number, check_option, counted
-from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given
+from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given, softmax
 from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
 from deepfls.data.written import alike
@@ -128,10 +128,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
-        x = self._known_x(X)
-        logits = self._model.outputs(x)
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        return softmax(self._model.outputs(self._known_x(X)))
 
     def decision_function(self, X: Any) -> Array:
         """Scores of the classes, (rows, classes); for two classes that of the second beyond the first, (rows,)."""

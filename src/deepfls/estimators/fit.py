@@ -18,7 +18,7 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls._checks.arguments import check_option, counted
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, StreamPlan, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
@@ -297,7 +297,7 @@ def _result(run: Run, plan: DataPlan, trained: _Trained, earlier: FitResult | No
     """What a fit gives: the model with what is measured of it, calibration included."""
     settings, data = run.settings, trained.data
     model = ScaledSystem(trained.systems[0], data.x_scaling, data.y_scaling, tuple(trained.systems[1:]))
-    some = data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)]
+    some = data.measured.x[evenly_spaced(data.measured.n_rows, _SHARE_ROWS)]
     shares = model.rule_weights(some)
     if settings.extrapolation == "clip":
         model = model.clipped(data.input_range)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_finite_table
+from deepfls._checks.values import Array, check_finite_table, softmax
 from deepfls._files import read_model
 from deepfls.data.columns import Columns
 from deepfls.data.frames import raw_table
@@ -69,9 +69,7 @@ class LightModel:
         return y[:, 0] if self.single_target else y
 
     def predict_proba(self, table: Any) -> Array:
-        logits = self._outputs(table)
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        return softmax(self._outputs(table))
 
 
 def light_model(path: Path) -> LightModel | None:

@@ -107,7 +107,7 @@ class ResultMethods(FLSEstimator):
             where pandas is not installed.
         """
         from deepfls.inspection.explanation import explain
-        from deepfls.inspection.row_explanations import explained_rows, frame_of
+        from deepfls.inspection.pushes import explained_rows, frame_of
 
         # np.shape of a pyarrow table would make one array of all columns, which dates and numbers do not have.
         shape = X.shape if hasattr(X, "shape") else np.shape(X)

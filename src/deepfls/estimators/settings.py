@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from deepfls._checks.arguments import check_count, check_number, check_option, did_you_mean
+from deepfls.functional.losses import LOSSES
 from deepfls.training import recipe
 from deepfls.training.recipe import TrainConfig
 
@@ -53,7 +54,7 @@ def _named(cls: type[_Made]) -> type[_Made]:
 class Settings:
     """The settings of both estimators; :data:`SETTINGS_TEXT` explains each."""
 
-    # The system: `structure_of`
+    # The system: `structure.structure_for`
     kind: str = "it2"
     n_rules: int | str = 10
     n_systems: int = 1
@@ -78,7 +79,7 @@ class Settings:
     gradient_clip: float | None = None
     epochs: int | str = "auto"
     batch_size: int | str = "auto"
-    # The starting point: `fit._first_system`
+    # The starting point: `system_runs.first_system`
     centers: str = "kmeans"
     consequents: str = "ridge"
     width: float | str = "auto"
@@ -124,7 +125,7 @@ class RegressorSettings(Settings):
     normalized_scores: bool = True
 
     _classifies = False
-    _losses = ("l1", "l2", "huber", "log-cosh", "pinball", "quantiles")
+    _losses = (*(name for name in LOSSES if name != "cross-entropy"), "quantiles")
     _calibrations = ("auto", "cqr", "split", "alpha")
 
 

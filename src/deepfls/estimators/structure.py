@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.estimators.settings import Settings
 from deepfls.nn.constraints import separate_generator
 from deepfls.nn.general import GT2FLS
@@ -24,7 +25,6 @@ from deepfls.training.start import SPACING_ROWS, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
 
 if TYPE_CHECKING:
-    from deepfls._checks.values import Array
     from deepfls.data.arrays import Samples, TrainingData
     from deepfls.data.columns import Columns
     from deepfls.training.batches import Rows
@@ -242,7 +242,7 @@ def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:
 
 def measured_sample(data: TrainingData) -> Samples:
     """Training rows, evenly spaced, on which conditions are revised."""
-    return data.measured.take(slice(0, None, -(-data.measured.n_rows // SAMPLE_ROWS)))
+    return data.measured.take(evenly_spaced(data.measured.n_rows, SAMPLE_ROWS))
 
 
 def condition_revision(
@@ -271,7 +271,7 @@ def set_range(system: T1FLS | IT2FLS, structure: Structure, data: TrainingData, 
     if structure.n_terms is not None or structure.centers_within != "data":
         return  # terms have limits of their own
     centers = data.x_scaling.apply(data.input_range)
-    some = data.measured.x[:: -(-data.measured.n_rows // SPACING_ROWS)]
+    some = data.measured.x[evenly_spaced(data.measured.n_rows, SPACING_ROWS)]
     widths = width_limits(data.x_scaling.apply(some), centers)
     before = None if earlier is None else earlier.antecedents.width_limits
     if before is not None:

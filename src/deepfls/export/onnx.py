@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
 from deepfls.export.targets import ColumnForm, rows_for
 from deepfls.functional.constants import LOG_FLOORS
-from deepfls.inspection.plain import PlainSystem, softmax
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
@@ -30,6 +30,8 @@ DTYPES = {"float64": np.float64, "float32": np.float32}
 _LIMITS = {"float64": 1e-5, "float32": 1e-3}
 _FLOORS = {name: LOG_FLOORS[name] for name in ("float64", "float32")}
 _OPSET, _IR_VERSION = 18, 9
+# Timed runs, of which the median is reported.
+_REPEATS = 20
 
 
 class OnnxReport(NamedTuple):
@@ -349,9 +351,9 @@ def _compared(content: bytes, plain: AnyModel, x: Array) -> tuple[float, float, 
     return _microseconds(session, many[:1]), _microseconds(session, many) / len(many), errors
 
 
-def _microseconds(session: Any, x: Array, repeats: int = 20) -> float:
+def _microseconds(session: Any, x: Array) -> float:
     seconds = []
-    for _ in range(repeats):
+    for _ in range(_REPEATS):
         began = time.perf_counter()
         session.run(None, {"x": x})
         seconds.append(time.perf_counter() - began)

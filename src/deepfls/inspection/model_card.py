@@ -12,13 +12,12 @@ import numpy as np
 
 from deepfls import __version__
 from deepfls._checks.arguments import check_option, counted
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.inspection.complexity import complexity
 from deepfls.inspection.display import new_figure
-from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import PlainSystem, softmax
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, most_important
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import PlainModel, check_rows_given, most_important, reference_row
 from deepfls.inspection.report_page import SHARES, payload_of, title_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay

@@ -372,9 +372,3 @@ def shares_of(plain: PlainSystem, x: Array) -> Array:
     for start in range(0, len(x), _CHUNK):
         total += firing_shares(*plain.firing(x[start : start + _CHUNK])).sum(axis=0)
     return total / len(x)
-
-
-def softmax(logits: Array) -> Array:
-    """Probabilities of classes along the last axis."""
-    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))

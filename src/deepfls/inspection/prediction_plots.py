@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
-from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain_model import PlainModel, index_of, rows_of
+from deepfls.inspection.plain_model import PlainModel, index_of, reference_row, rows_of
 from deepfls.inspection.pushes import pushes_of_rows
-from deepfls.inspection.words import read_inputs
+from deepfls.inspection.words import output_name, read_inputs
 from deepfls.metrics import picp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from deepfls._checks.values import Array
     from deepfls.estimators.base import FLSEstimator
     from deepfls.estimators.regressor import FLSRegressor
 
@@ -129,14 +128,13 @@ class BandDisplay(Display):
         reduced = s.output(rows_of(estimator, X))
         truth = None if y is None else _output_of(y, output)
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
-        name = s.output_names[output] if s.classes is None else f"score of {s.output_names[output]}"
-        return display.plot(ax, name=name)
+        return display.plot(ax, name=output_name(s, output))
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
         """Draw the band, the predictions and, where given, the true values; ``name`` is that of the target."""
         ax = new_axes(ax, 6.0, 3.6)
         order = np.argsort(self.y, kind="stable")
-        order = order[:: -(-len(order) // _BAND_ROWS)]
+        order = order[evenly_spaced(len(order), _BAND_ROWS)]
         rows = np.arange(len(order))
         if (self.lower < self.upper).any():
             style: dict[str, Any] = {"color": color, "alpha": 0.25, "linewidth": 0, "label": "type-reduced set"}
@@ -178,11 +176,9 @@ class IntervalDisplay(Display):
         ax: Axes | None = None,
     ) -> IntervalDisplay:
         """Calibrated intervals of one output for rows X, of which at most 400 are used, with their true values y."""
-        check_is_fitted(estimator, "system_")
-        parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
-        columns = [_output_of(values, output) for values in parts]
-        step = max(1, -(-len(columns[0]) // _BAND_ROWS))
-        return cls(*(column[::step] for column in columns)).plot(ax, name=estimator.target_names_[output])
+        columns = _interval_columns(estimator, X, y, coverage, output)
+        shown = evenly_spaced(len(columns[0]), _BAND_ROWS)
+        return cls(*(column[shown] for column in columns)).plot(ax, name=estimator.target_names_[output])
 
     def plot(
         self, ax: Axes | None = None, *, name: str = "y", x_name: str = "x", color: str = COLORS[0]
@@ -266,9 +262,7 @@ class WidthErrorDisplay(Display):
         ax: Axes | None = None,
     ) -> WidthErrorDisplay:
         """Widths of the calibrated intervals and errors of one output, for rows X and their true values y."""
-        check_is_fitted(estimator, "system_")
-        parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
-        truth, predicted, lower, upper = (_output_of(values, output) for values in parts)
+        truth, predicted, lower, upper = _interval_columns(estimator, X, y, coverage, output)
         return cls(upper - lower, truth - predicted).plot(ax, name=estimator.target_names_[output])
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> WidthErrorDisplay:
@@ -314,14 +308,13 @@ class PushesDisplay(Display):
         """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
         s = PlainModel.of(estimator)
         x = rows_of(estimator, X)
-        x = x[:: max(1, -(-len(x) // _BAND_ROWS))]
+        x = x[evenly_spaced(len(x), _BAND_ROWS)]
         k = index_of(output, s.output_names, "output")
         of_inputs = pushes_of_rows(s, x, reference_row(estimator, s))[:, :, k]
         inputs = read_inputs(s.feature_names, s.columns)
         pushes = np.stack([of_inputs[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
         values = [x[:, first] if column is None else np.full(len(x), np.nan) for _, first, _, column in inputs]
-        name = s.output_names[k] if s.classes is None else f"score of {s.output_names[k]}"
-        return cls([one for one, *_ in inputs], pushes, np.stack(values, axis=1), name).plot(ax, top=top)
+        return cls([one for one, *_ in inputs], pushes, np.stack(values, axis=1), output_name(s, k)).plot(ax, top=top)
 
     def plot(self, ax: Axes | None = None, *, top: int = 10) -> PushesDisplay:
         """Draw the pushes of the ``top`` inputs, a point for every row."""
@@ -354,6 +347,13 @@ def _spread(values: Array) -> Array:
         steps = (np.arange(len(chosen)) + 1) // 2 * np.where(np.arange(len(chosen)) % 2, 1, -1)
         offsets[chosen] = steps
     return 0.35 * offsets / max(float(np.abs(offsets).max()), 4.0)
+
+
+def _interval_columns(estimator: FLSRegressor, X: Any, y: Any, coverage: float | None, output: int) -> list[Array]:
+    """True values, predictions and both ends of the intervals of one output, each (rows,)."""
+    check_is_fitted(estimator, "system_")
+    parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
+    return [_output_of(values, output) for values in parts]
 
 
 def _output_of(values: Any, output: int) -> Array:

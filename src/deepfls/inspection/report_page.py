@@ -19,18 +19,18 @@ import numpy as np
 
 from deepfls import __version__, metrics
 from deepfls._checks.arguments import counted
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
-from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import PlainSystem, softmax
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import (
     AnyModel,
     PlainModel,
     check_rows_given,
     most_important,
     outputs_of,
+    reference_row,
     rows_of,
     true_values,
 )

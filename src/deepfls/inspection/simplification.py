@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepfls._checks.arguments import check_number
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls.inspection.complexity import Complexity, complexity_of
-from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, softmax
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
 from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, true_values
 from deepfls.inspection.usage import rule_overlaps
 from deepfls.inspection.words import TextTable

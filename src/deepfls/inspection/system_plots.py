@@ -11,9 +11,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.arguments import check_count
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
-from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
+from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares
 from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, most_important, one_row, rows_of
 from deepfls.inspection.words import category_inputs, read_inputs, used_terms
 

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from deepfls import metrics
 from deepfls._checks.arguments import counted
-from deepfls._checks.values import Array
-from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
+from deepfls._checks.values import Array, softmax
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of
 from deepfls.inspection.plain_model import PlainModel, rows_of, true_values, weighted_mean
 from deepfls.inspection.pushes import input_terms
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened

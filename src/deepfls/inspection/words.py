@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Sets of a rule that a table or a notebook shows; the text and the JSON have all of them.
 _SETS_SHOWN = 8
+# Characters of a shortened name.
+_LONGEST_NAME = 40
 # Smallest grade of a category, relative to the largest, that is shown.
 _LEAST_GRADE = 0.05
 # The word for a set that says nothing about its input, and its least grade over the range of the input.
@@ -125,10 +127,10 @@ def one_line(name: object) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
 
 
-def shortened(name: object, width: int = 40) -> str:
-    """A name on one line of at most ``width`` characters."""
+def shortened(name: object) -> str:
+    """A name on one line of at most 40 characters."""
     text = one_line(name)
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
 def markdown_name(name: object) -> str:
@@ -305,7 +307,7 @@ def lower_firing_factor(s: PlainSystem, rule: int) -> float:
 def consequent_texts(s: PlainSystem, rule: int, digits: int | None, name: Callable[[object], str]) -> list[str]:
     """The THEN part, one text per output."""
     every = list(range(s.n_features)) if s.order == 1 else []
-    return [f"{_output_name(s, k, name)} = {_linear(s, rule, k, every, digits, name)}" for k in range(s.n_outputs)]
+    return [f"{output_name(s, k, name)} = {_linear(s, rule, k, every, digits, name)}" for k in range(s.n_outputs)]
 
 
 def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
@@ -326,7 +328,7 @@ def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count:
         reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
         chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
         text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{_output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
+        texts.append(f"{output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
     return texts
 
 
@@ -337,7 +339,8 @@ def _linear(
     return linear_text(s.intercepts[rule, output], terms, digits)
 
 
-def _output_name(s: PlainSystem, output: int, name: Callable[[object], str]) -> str:
+def output_name(s: AnyModel, output: int, name: Callable[[object], str] = str) -> str:
+    """An output as the system computes it: the target, or the score of a class; ``name`` makes names safe."""
     return f"{'' if s.classes is None else 'score of '}{name(s.output_names[output])}"
 
 
