@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls._checks.arguments import counted, quoted
+from deepfls._checks.arguments import counted, printable, quoted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, printable, shown, started_processes
+from deepfls.cli.output import CommandOutput, UsageError, shown, started_processes
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.values import Array
 from deepfls.estimators.base import FLSEstimator
 
 if TYPE_CHECKING:
@@ -111,8 +110,7 @@ class ResultMethods(FLSEstimator):
 
         # np.shape of a pyarrow table would make one array of all columns, which dates and numbers do not have.
         shape = X.shape if hasattr(X, "shape") else np.shape(X)
-        n_rows = 1 if len(shape) == 1 else len(X)
-        if n_rows == 1:
+        if len(shape) == 1 or len(X) == 1:
             return explain(self, X, reference=reference)
         return frame_of(explained_rows(self, X, reference=reference))
 
@@ -318,7 +316,7 @@ class ResultMethods(FLSEstimator):
             exp=exp,
             margin=None if auto else margin,
             calibrated=CalibratedInterval.of(self) if auto and plane is None else None,
-            rows=self._compared_rows(X),
+            rows=None if X is None else self._known_x(X),
         )
         return write_c(path, header, flash=flash, ram=ram, force=force)
 
@@ -346,8 +344,7 @@ class ResultMethods(FLSEstimator):
         """
         from deepfls.export.onnx import write_onnx
 
-        plain = self._exported(plane)
-        return write_onnx(path, plain, dtype=dtype, rows=self._compared_rows(X))
+        return write_onnx(path, self._exported(plane), dtype=dtype, rows=None if X is None else self._known_x(X))
 
     def to_fll(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
         """Write a system of kind "t1", or the plane 1 of kind "gt2", in FuzzyLite's language."""
@@ -386,9 +383,6 @@ class ResultMethods(FLSEstimator):
                 "plane must be the level of the plane to write for kind='gt2', 1 for its Type-1 system, got None."
             )
         return model.systems[0]
-
-    def _compared_rows(self, X: Any) -> Array | None:
-        return None if X is None else self._known_x(X)
 
     # Notebooks show scikit-learn's diagram of the settings and, after a fit, the leading rules below it. Both methods
     # belong to scikit-learn; the first does not exist where its display is set to text.

@@ -22,9 +22,7 @@ from deepfls.training import recipe
 from deepfls.training.recipe import TrainConfig
 
 SCALINGS = ("standard", "none")
-EXTRAPOLATIONS = ("linear", "clip")
 MISSING = ("auto", "error")
-OUTLIERS = ("clip", "keep")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _Made = TypeVar("_Made")
@@ -347,9 +345,9 @@ def check_settings(settings: Settings) -> None:
             f"loss='quantiles' must come with kind='gt2', whose planes are quantiles, got kind={settings.kind!r}."
         )
     check_option("scaling", settings.scaling, SCALINGS)
-    check_option("extrapolation", settings.extrapolation, EXTRAPOLATIONS)
+    check_option("extrapolation", settings.extrapolation, ("linear", "clip"))
     check_count("n_systems", settings.n_systems)
-    check_option("outliers", settings.outliers, OUTLIERS)
+    check_option("outliers", settings.outliers, ("clip", "keep"))
     check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
     check_option("dtype", settings.dtype, tuple(DTYPES))
 

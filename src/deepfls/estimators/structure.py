@@ -22,10 +22,10 @@ from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.start import SPACING_ROWS, width_limits
-from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
+from deepfls.training.terms import ConditionRevision
 
 if TYPE_CHECKING:
-    from deepfls.data.arrays import Samples, TrainingData
+    from deepfls.data.arrays import TrainingData
     from deepfls.data.columns import Columns
     from deepfls.training.batches import Rows
 
@@ -238,11 +238,6 @@ def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:
     n = len(data.classes)
     logits = 2.0 * (np.eye(n) * n - 1.0) / max(n - 1, 1)
     return torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
-
-
-def measured_sample(data: TrainingData) -> Samples:
-    """Training rows, evenly spaced, on which conditions are revised."""
-    return data.measured.take(evenly_spaced(data.measured.n_rows, SAMPLE_ROWS))
 
 
 def condition_revision(

@@ -182,7 +182,7 @@ def _model(g: _Graph, model: AnyModel, form: ColumnForm | None) -> None:
     _finish(g, model, [mean(values) for values in zip(*each, strict=True)])
 
 
-class _Rules(NamedTuple):
+class _RuleNames(NamedTuple):
     """Names of the values of the rules: log-firing, each (batch, rules), and consequents (batch, rules, outputs).
 
     ``lower`` is empty for Type-1 systems.
@@ -207,7 +207,7 @@ def _system(g: _Graph, plain: PlainSystem, x: str, inner: Any, *, sets: bool) ->
     return [g.node("Add", value, offset) for value in outputs]
 
 
-def _rule_values(g: _Graph, plain: PlainSystem, t: CenteredTables, x: str, inner: Any) -> _Rules:
+def _rule_values(g: _Graph, plain: PlainSystem, t: CenteredTables, x: str, inner: Any) -> _RuleNames:
     """Log-firing and consequents of the rules."""
     offset = g.node("Sub", x, g.constant("origin", t.origin))
     z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
@@ -240,13 +240,13 @@ def _rule_values(g: _Graph, plain: PlainSystem, t: CenteredTables, x: str, inner
     linear = g.node("Reshape", linear, shape)
     consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
     if plain.kind == "t1":
-        return _Rules("", upper, peak, consequents)
+        return _RuleNames("", upper, peak, consequents)
     heights = g.constant("log_heights", t.log_heights)
     if known and plain.alphas is None:
         each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
         heights = g.node("MatMul", known, each)
     lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
-    return _Rules(g.node("Min", lower, upper), upper, peak, consequents)
+    return _RuleNames(g.node("Min", lower, upper), upper, peak, consequents)
 
 
 def _firing(g: _Graph, logs: str, peak: str) -> str:
@@ -261,7 +261,7 @@ def _average(g: _Graph, weights: str, consequents: str) -> str:
     return g.node("Div", g.node("ReduceSum", weighted, "axis_1", keepdims=0), total)
 
 
-def _interval_outputs(g: _Graph, plain: PlainSystem, rules: _Rules) -> list[str]:
+def _interval_outputs(g: _Graph, plain: PlainSystem, rules: _RuleNames) -> list[str]:
     """Crisp output and both ends of the type-reduced set, or of the widest plane."""
     low, up = _firing(g, rules.lower, rules.peak), _firing(g, rules.upper, rules.peak)
     ordered = _ordered_rules(g, rules.consequents, plain.n_rules)
@@ -284,7 +284,7 @@ def _interval_outputs(g: _Graph, plain: PlainSystem, rules: _Rules) -> list[str]
     return [y, left, right]
 
 
-def _mean_of_planes(g: _Graph, plain: PlainSystem, rules: _Rules, ordered: _Ordered) -> str:
+def _mean_of_planes(g: _Graph, plain: PlainSystem, rules: _RuleNames, ordered: _Ordered) -> str:
     """The middles of the planes of a General Type-2 system, weighted by their levels."""
     # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
     primary = g.node("Sub", rules.lower, f"{g.prefix}log_heights")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls import __version__
-from deepfls._checks.arguments import check_option, counted
+from deepfls._checks.arguments import check_option, counted, printable
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.inspection.complexity import complexity
@@ -30,7 +30,6 @@ from deepfls.inspection.words import (
     input_clauses,
     markdown_name,
     number_text,
-    one_line,
     rendered,
     share_text,
     short_consequent_texts,
@@ -65,7 +64,7 @@ def card_text(
     check_rows_given(X, y)
     model = PlainModel.of(estimator)
     s, n_systems = model.systems[0], len(model.systems)
-    name = markdown_name if markdown else one_line
+    name = markdown_name if markdown else printable
     rules = rules_of(estimator)
     payload = payload_of(estimator, X, y)
     data = payload["data"]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.arguments import check_count, check_number, check_option
+from deepfls._checks.arguments import check_count, check_number, check_option, printable
 from deepfls._checks.values import Array
 from deepfls.inspection.plain import PlainSystem, shares_of
 from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, true_values
@@ -23,7 +23,6 @@ from deepfls.inspection.words import (
     lower_firing_factor,
     markdown_name,
     number_text,
-    one_line,
     rendered,
     share_text,
     short_clauses,
@@ -118,7 +117,7 @@ class Rules:
             return _table_text(shown, digits)
         if format == "markdown":
             return _document(shown, "rules.md", markdown_name, digits)
-        return _document(shown, "rules.txt", one_line, digits)
+        return _document(shown, "rules.txt", printable, digits)
 
     @property
     def systems(self) -> tuple[Rules, ...]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.arguments import counted
+from deepfls._checks.arguments import counted, printable
 from deepfls.estimators.structure import LABELS
 
 if TYPE_CHECKING:
@@ -122,14 +122,9 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + [*names[-1:]])
 
 
-def one_line(name: object) -> str:
-    """A name on one line, with every control character as its escape."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
-
-
 def shortened(name: object) -> str:
     """A name on one line of at most 40 characters."""
-    text = one_line(name)
+    text = printable(name)
     return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
@@ -141,7 +136,7 @@ def markdown_name(name: object) -> str:
     >>> print(markdown_name("a|b <i>"))
     a\\|b &lt;i&gt;
     """
-    text = one_line(name).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = printable(name).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", text)
 
 
@@ -249,12 +244,12 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
     """
     if digits is None:
         return " or ".join(
-            f"{one_line(name)} ({low!r} to {up!r})"
+            f"{printable(name)} ({low!r} to {up!r})"
             for name, low, up in zip(categories, lower.tolist(), upper.tolist(), strict=True)
         )
     share = upper / upper.max()
     shown = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
-    return " or ".join(f"{one_line(categories[place])} ({share[place]:.1f})" for place in shown)
+    return " or ".join(f"{printable(categories[place])} ({share[place]:.1f})" for place in shown)
 
 
 def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
@@ -346,13 +341,12 @@ def output_name(s: AnyModel, output: int, name: Callable[[object], str] = str) -
 
 def system_line(s: AnyModel) -> str:
     """One sentence on a system or a model."""
-    kind = KIND_NAMES[s.kind]
+    kind = f"{KIND_NAMES[s.kind]} system"
     inputs = counted(len(read_inputs(s.feature_names, s.columns)), "input")
     outputs = counted(s.n_outputs, "output") if s.classes is None else counted(s.n_outputs, "class", "es")
     if len(s.systems) > 1:
-        kind = f"Mean of {len(s.systems)} {kind} systems"
-        return f"{kind}: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
-    return f"{kind} system: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
+        kind = f"Mean of {len(s.systems)} {kind}s"
+    return f"{kind}: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
 
 
 def read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
