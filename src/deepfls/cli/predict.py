@@ -231,7 +231,7 @@ def check_ending(out: Path) -> None:
 
 
 def write_table(out: Path, table: pa.Table) -> None:
-    """Write a table to a CSV or Parquet file, whole or not at all."""
+    """Write a table to a CSV or Parquet file, completely or not at all."""
     from pyarrow import parquet
 
     from deepfls._files import write_whole

@@ -277,7 +277,7 @@ def _fit_on_ray(estimator: FLSRegressor | FLSClassifier, source: ParquetSource, 
 
 
 def _hint_at_classes(y: Array) -> None:
-    """Tell that a target of few whole numbers may hold classes; of 0 and 1 alone the estimator tells itself."""
+    """Warn that a target of few whole numbers may hold classes. For 0 and 1 alone the estimator warns."""
     import numpy as np
 
     values = np.unique(y)

@@ -1,7 +1,7 @@
 """Predictions of few rows from a model file without torch and scikit-learn, whose import takes longer than the work.
 
-The numbers are those of the estimator, to the last bit: the same compiled kernel computes them. What this module does not
-serve, such as intervals, planes and many rows, is left to the estimator.
+The numbers are those of the estimator, to the last bit: the same compiled kernel computes them. The estimator
+serves the rest, such as intervals, planes and many rows.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class LightModel:
 
 
 def light_model(path: Path) -> LightModel | None:
-    """The model of a file; None where the estimator is needed. A damaged file is left to the estimator, which says so."""
+    """The model of a file; None where the estimator is needed, and for a damaged file, whose error ``load`` raises."""
     if os.environ.get("DEEPFLS_KERNELS") == "0":
         return None
     try:

@@ -34,7 +34,7 @@ _REASON = 300
 
 
 def save(estimator: FLSEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to a file, whole or not at all."""
+    """Write a fitted estimator to a file, completely or not at all."""
     write_whole(Path(path), MODEL.packed(*described(estimator)))
 
 

@@ -139,7 +139,7 @@ class ResultMethods(FLSEstimator):
         Parameters
         ----------
         X : array or frame, shape (rows, features), optional
-            Rows on which to measure the share explained by the strongest rule, and the share that no rule knows.
+            Rows on which to measure the share explained by the strongest rule, and the share for which no rule fires well.
 
         Returns
         -------
@@ -215,7 +215,7 @@ class ResultMethods(FLSEstimator):
         Returns
         -------
         Path
-            Of the file, written whole or not at all.
+            The file, written completely or not at all.
         """
         from deepfls.inspection.report_page import write_report
 
@@ -235,14 +235,14 @@ class ResultMethods(FLSEstimator):
         Returns
         -------
         Path
-            Of the file, written whole or not at all.
+            The file, written completely or not at all.
         """
         from deepfls.inspection.model_card import write_card
 
         return write_card(self, path, X, y, title=title)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one safetensors file, whole or not at all; :func:`deepfls.load` reads it back."""
+        """Write the fitted estimator to one safetensors file, completely or not at all; :func:`deepfls.load` reads it."""
         from deepfls.estimators.model_file import save
 
         check_is_fitted(self, "system_")
@@ -262,7 +262,7 @@ class ResultMethods(FLSEstimator):
         force: bool = False,
         plane: float | None = None,
     ) -> CReport:
-        """Write the system as one C99 header for microcontrollers, whole or not at all.
+        """Write the system as one C99 header for microcontrollers, completely or not at all.
 
         Parameters
         ----------

@@ -226,7 +226,7 @@ SETTINGS_TEXT = """
     decimal : {"auto", ".", ","}
         Decimal mark of numbers that are written as text. "auto": by what the column holds.
     outliers : {"clip", "keep"}
-        Whether single values far beyond all others, in X or y, are clipped, which is told, or used as they are.
+        Whether single values far beyond all others, in X or y, are clipped, with a warning, or used as they are.
     scaling : {"standard", "none"}
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
     extrapolation : {"linear", "clip"}

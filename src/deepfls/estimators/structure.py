@@ -262,7 +262,7 @@ def joined_range(first: Array, second: Array) -> Array:
 
 
 def set_range(system: T1FLS | IT2FLS, structure: Structure, data: TrainingData, earlier: T1FLS | IT2FLS | None) -> None:
-    """Hold the sets of a system within the range of the training data, in scaled units, if its structure asks for it."""
+    """Hold the sets of a system within the range of the training data, in scaled units, if its structure requires it."""
     if structure.n_terms is not None or structure.centers_within != "data":
         return  # terms have limits of their own
     centers = data.x_scaling.apply(data.input_range)

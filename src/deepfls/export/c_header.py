@@ -23,7 +23,7 @@ from deepfls.export import fixed_point
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.centered import CenteredIntegers
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint, check_error
-from deepfls.export.targets import ColumnForm, CTable, check_holdable, refuse_form, render
+from deepfls.export.targets import ColumnForm, CTable, check_holdable, check_type_reduction, refuse_form, render
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel
@@ -109,6 +109,7 @@ def c_header(
     _check_prefix(prefix)
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
+    check_type_reduction("A C header", plain)
     margins = _checked_margins(margin, plain.n_outputs)
     if number == "float":
         return _float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)

@@ -20,7 +20,7 @@ from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
-from deepfls.export.targets import ColumnForm, rows_for
+from deepfls.export.targets import ColumnForm, check_type_reduction, rows_for
 from deepfls.functional.constants import LOG_FLOORS
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel
@@ -85,6 +85,7 @@ def onnx_bytes(plain: AnyModel, dtype: str = "float64") -> bytes:
 
     from deepfls import __version__
 
+    check_type_reduction("An ONNX model", plain)
     graph = _Graph(dtype)
     form = ColumnForm.of(plain)
     columns = plain.feature_names if form is None else form.names

@@ -123,6 +123,13 @@ def refuse_form(target: str, reason: str, remedy: str) -> NoReturn:
     raise ValueError(f"{target} cannot express this system: {reason}; {remedy}.")
 
 
+def check_type_reduction(target: str, model: AnyModel) -> None:
+    """Refuse a type reduction that the targets which compute by themselves do not have."""
+    for system in model.systems:
+        if system.type_reduction not in ("", "km", "nt", "bmm", "sm"):
+            refuse_form(target, f"its type reduction is {system.type_reduction!r}", "train with type_reduction='km'")
+
+
 def check_holdable(what: str, values: Array, limit: float) -> None:
     """Require numbers that the number format of a target can hold."""
     if values.size and not (np.isfinite(values).all() and np.abs(values).max() <= limit):

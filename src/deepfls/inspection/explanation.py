@@ -32,7 +32,7 @@ from deepfls.inspection.words import (
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
-# Rules of a smaller weight are told together.
+# Rules of a smaller weight are shown in one line.
 _LEAST_WEIGHT = 5e-4
 # Rules and inputs that a notebook shows.
 _SHOWN = 10

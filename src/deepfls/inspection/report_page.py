@@ -210,7 +210,7 @@ def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
 
 
 def _category_texts(s: PlainSystem, rule: int) -> list[str]:
-    """What a rule asks of every category, in the order of their columns; "any" where it asks nothing."""
+    """The condition of a rule on every category, in the order of their columns; "any" where it has none."""
     groups = [] if s.columns is None else s.columns.groups
     told = {clause.feature: clause for clause in clauses(s, rule, 4)} if groups else {}
     texts = []
@@ -221,7 +221,7 @@ def _category_texts(s: PlainSystem, rule: int) -> list[str]:
 
 
 def _sentence(s: PlainSystem, rule: int, inputs: set[int]) -> dict[str, Any]:
-    """A rule in words: its conditions, the inputs that may have almost any value, how many are not told, its outputs."""
+    """A rule in words: its conditions, inputs of almost any value, the number of conditions left out, its outputs."""
     found = clauses(s, rule, 4)
     told = [clause for clause in found if clause.feature in inputs]
     return {

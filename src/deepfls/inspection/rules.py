@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
 FORMATS = ("text", "markdown", "table", "json")
-# A set whose grade never falls below this share over the range of its input hardly tells one row from another.
+# A set whose grade never falls below this share over the range of its input hardly distinguishes rows.
 _DROP = 0.95
 # Rules that a notebook shows of Rules, and under the diagram of an estimator.
 _RULES_SHOWN, _LEADING = 20, 5

@@ -238,8 +238,12 @@ def train(
     validation : Rows, optional
         Samples that decide which epoch's parameters are kept, of every process its own; with ``keeps_best=False`` they are
         only measured. Without them the last parameters are kept.
-    progress, group, checkpoints : optional
-        Told after every step and epoch; the processes that train together; where states are kept on the way.
+    progress : TrainingBar, optional
+        Updated after every step and epoch.
+    group : Group, optional
+        The processes that train together; one process by default.
+    checkpoints : CheckpointFolder, optional
+        Where the state of the run is stored while it trains.
     watch : callable, optional
         Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
         (unless the schedule follows from the number of epochs).
@@ -250,6 +254,11 @@ def train(
     revise : callable, optional
         Called after every epoch with its number, from 1, and the number of epochs; True if it changed conditions of rules,
         after which earlier parameters no longer count as the best.
+
+    Returns
+    -------
+    TrainResult
+        History, number of steps and the reason of the end; the system holds the trained parameters.
     """
     loss_function = config.loss_function()
     group = group or Group()
