@@ -16,12 +16,13 @@ from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
 from deepfls.data.written import alike
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
+from deepfls.estimators.file_methods import FileMethods
 from deepfls.estimators.intervals import predicted_set
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import CLASSIFIER_TEXT, ClassifierSettings
 
 
-class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
+class FLSClassifier(ClassifierMixin, ResultMethods, FileMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
     __doc__ = f"""A fuzzy system (Type-1, Interval Type-2 or General Type-2) learned from data, for two or more classes.
 
     The system has one output per class; their softmax are the probabilities.
@@ -128,7 +129,8 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
-        return softmax(self._model.outputs(self._known_x(X)))
+        x = self._known_x(X)  # first: it requires a fitted estimator
+        return softmax(self._model.outputs(x))
 
     def decision_function(self, X: Any) -> Array:
         """Scores of the classes, (rows, classes); for two classes that of the second beyond the first, (rows,)."""

@@ -102,7 +102,7 @@ def c_header(
     calibrated: CalibratedInterval | None = None,
     rows: Any = None,
 ) -> CHeader:
-    """The header of a system; :meth:`ResultMethods.to_c` has the parameters.
+    """The header of a system; :meth:`FLSRegressor.to_c` has the parameters.
 
     ``margin`` are numbers or None. ``calibrated`` is the interval, if it is not the type-reduced set.
     """

@@ -51,7 +51,7 @@ class OnnxReport(NamedTuple):
 
 
 def write_onnx(path: str | os.PathLike[str], plain: AnyModel, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
-    """Write a system as an ONNX model, completely or not at all; :meth:`ResultMethods.to_onnx` has the parameters.
+    """Write a system as an ONNX model, completely or not at all; :meth:`FLSRegressor.to_onnx` has the parameters.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
     ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.

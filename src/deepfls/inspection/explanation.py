@@ -199,7 +199,7 @@ class Explanation:
 
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
-    """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
+    """The explanation of one row; :meth:`FLSRegressor.explain` has the parameters."""
     model = PlainModel.of(estimator)
     row = one_row(estimator, "x", x)
     start = reference_row(estimator, model, reference)

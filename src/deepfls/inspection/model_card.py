@@ -49,7 +49,7 @@ _RULES, _INPUTS, _CONDITIONS, _TERMS, _PANELS = 10, 12, 4, 5, 6
 def write_card(
     estimator: FLSEstimator, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
 ) -> Path:
-    """Write the card of a fitted estimator; :meth:`FLSEstimator.to_card` has the parameters."""
+    """Write the card of a fitted estimator; :meth:`FLSRegressor.to_card` has the parameters."""
     target = Path(path)
     ending = check_option("the ending of path", target.suffix.lower(), (".html", ".md"))
     text = card_text(estimator, X, y, title=title, markdown=ending == ".md")

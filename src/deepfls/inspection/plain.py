@@ -356,7 +356,28 @@ def _shares_of_system(estimator: FLSEstimator, number: int) -> Array | None:
 
 
 def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
-    """Weights of the rules for rows x (rows, features) in the units of the data."""
+    """Weights of the rules for rows in the units of the data.
+
+    Parameters
+    ----------
+    plain : PlainSystem
+    x : ndarray, shape (rows, features)
+
+    Returns
+    -------
+    RuleWeights
+        Named tuple (left, right, crisp, left_upper, right_upper), each (rows, rules, outputs).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor
+    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+    >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> weights = rule_weights(PlainSystem.of(model), X)
+    >>> weights.crisp.shape, bool(np.allclose(weights.crisp.sum(axis=1), 1.0))
+    ((50, 3, 1), True)
+    """
     return plain.weights(*plain.rule_values(x))
 
 

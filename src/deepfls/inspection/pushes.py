@@ -46,9 +46,32 @@ class Pushes(NamedTuple):
 
 
 def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: int = 0, n_evaluated: int = _ROWS) -> Pushes:
-    """Pushes for a row x (features,) from a reference row (features,), both in the units of the data.
+    """Pushes of the inputs of a row on the outputs.
 
-    ``n_evaluated`` is the number of rows that may be evaluated for it, about.
+    Parameters
+    ----------
+    plain : PlainSystem
+    x, reference : ndarray, shape (features,)
+        The row, and the row from which its inputs move, in the units of the data.
+    random_state : int
+        Seed of the orders where not all of them are averaged.
+    n_evaluated : int
+        Rows that may be evaluated, about.
+
+    Returns
+    -------
+    Pushes
+        Named tuple (base, pushes, exact): outputs at the reference, each (outputs,), and pushes, each (features, outputs).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> plain = PlainSystem.of(FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, X[:, 0]))
+    >>> base, pushes, exact = input_pushes(plain, X[0], X[1])
+    >>> bool(np.allclose(base.y + pushes.y.sum(axis=0), plain.output(X[:1]).y)), exact
+    (True, True)
     """
     # The push of an input that is at its reference is 0 in every order.
     moved = np.flatnonzero(x != reference)
@@ -155,7 +178,7 @@ def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:
 
 
 def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
-    """The pushes of every input in every row as columns; :meth:`FLSEstimator.explain` names them."""
+    """The pushes of every input in every row as columns; :meth:`FLSRegressor.explain` names them."""
     s = PlainModel.of(estimator)
     x = rows_of(estimator, X)
     pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))

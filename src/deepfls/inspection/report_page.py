@@ -77,7 +77,7 @@ _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 def write_report(
     estimator: FLSEstimator, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
 ) -> Path:
-    """Write the page of a fitted estimator; :meth:`FLSEstimator.to_report` has the parameters."""
+    """Write the page of a fitted estimator; :meth:`FLSRegressor.to_report` has the parameters."""
     target = Path(path)
     # A name read from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     write_whole(target, report_html(estimator, X, y, title=title).encode("utf-8", "xmlcharrefreplace"))

@@ -186,7 +186,7 @@ class Rules:
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
-    """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
+    """The rules of a fitted estimator; :meth:`FLSRegressor.rules` has the parameters."""
     first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainModel.of(estimator).systems)
     return replace(first, others=tuple(others))
 

@@ -111,7 +111,7 @@ class Simplification(NamedTuple):
 
 
 def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
-    """A simpler estimator; :meth:`FLSEstimator.simplify` has the parameters."""
+    """A simpler estimator; :meth:`FLSRegressor.simplify` has the parameters."""
     check_number("tolerance", tolerance, minimum=0.0)
     n_systems = len(PlainModel.of(estimator).systems)
     if n_systems > 1:

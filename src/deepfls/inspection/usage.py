@@ -119,7 +119,7 @@ class DataExplanation:
 
 
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
-    """What rules and inputs do on rows X; :meth:`FLSEstimator.explain_data` has the parameters."""
+    """What rules and inputs do on rows X; :meth:`FLSRegressor.explain_data` has the parameters."""
     s = PlainModel.of(estimator)
     x = rows_of(estimator, X)
     truth = None if y is None else true_values(s, x, y)
