@@ -9,7 +9,9 @@ import operator
 import os
 import platform
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -173,6 +175,49 @@ def names_among(known: Sequence[str]) -> Callable[[str], list[str]]:
             raise argparse.ArgumentTypeError(str(error)) from None
 
     return names
+
+
+# Cells: a model on a split of a set
+
+
+def cell_parser(doc: str | None, sets: Sequence[str], models: Sequence[str], n_splits: int) -> argparse.ArgumentParser:
+    """Parser of a script whose cells :func:`measured_cells` measures."""
+    parser = option_parser(doc, "markdown")
+    add = parser.add_argument
+    add("--data-dir", type=Path, required=True, metavar="DIR", help="folder with the tables")
+    add("--splits", type=positive, default=n_splits)
+    add("--sets", type=names_among(sets), default=list(sets))
+    add("--models", type=names_among(models), default=list(models))
+    add("--cells", type=new_file, metavar="FILE", help="JSON file of finished cells, read and written")
+    add("--finished", action="store_true", help="measure nothing, report the splits finished by all models")
+    add("--workers", type=positive, default=1)
+    return parser
+
+
+def measured_cells(
+    given: argparse.Namespace, measure: Callable[[str, int, str, Path], dict[str, Any]]
+) -> tuple[list[dict[str, Any]], set[tuple[str, int]]]:
+    """All cells, finished before or now, and the splits (set, number) that all models of this run have finished.
+
+    Means over different splits are not comparable. ``measure`` gets set, split, model and the folder with the tables.
+    """
+    cells = json.loads(given.cells.read_text(encoding="utf-8")) if given.cells and given.cells.exists() else []
+    done = {key_of(cell) for cell in cells}
+    wanted = [(name, split, model) for split in range(given.splits) for name in given.sets for model in given.models]
+    todo = [] if given.finished else [key for key in wanted if key not in done]
+    with ProcessPoolExecutor(given.workers) as pool:
+        jobs = [pool.submit(measure, *key, given.data_dir) for key in todo]
+        for place, job in enumerate(as_completed(jobs), start=1):
+            cells.append(job.result())
+            done.add(key_of(cells[-1]))
+            print(f"{place}/{len(jobs)}", *key_of(cells[-1]), file=sys.stderr)
+            if given.cells:
+                write_json(given.cells, cells)
+    return cells, {key[:2] for key in wanted if all((*key[:2], model) in done for model in given.models)}
+
+
+def key_of(cell: dict[str, Any]) -> tuple[str, int, str]:
+    return cell["set"], cell["split"], cell["model"]
 
 
 # Tables and files

@@ -20,7 +20,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +28,11 @@ from rich.console import Console
 from rich.progress import track
 
 from _accuracy_worker import MODELS as OTHERS
-from _protocol import read_table
+from _protocol import Array, Split, random_split, read_table
 from _report import markdown_table, names_among, new_file, option_parser, positive, write_results
 from _timing import threads
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.data.cache import cache_folder
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 WORKER = Path(__file__).with_name("_accuracy_worker.py")
 PACKAGES = ("scikit-learn", "xgboost", "lightgbm", "catboost", "interpret-core")
@@ -53,30 +50,17 @@ CLASSES = ("iris", "wine", "breast_cancer", "digits", "moons", "flipped", "wine_
 UNSEEN = ("kin8nm", "naval", "gas_turbine")
 
 
-@dataclass(frozen=True)
-class Split:
-    """Training and test rows; classes are places from 0 on."""
-
-    x: Array
-    y: Array
-    x_test: Array
-    y_test: Array
-    classifies: bool
-
-
 def split_of(name: str, number: int, folder: Path) -> Split:
-    """A split of a set by its number."""
+    """A split of a set by its number; classes are places from 0 on."""
     if name in CLASSES:
         return _class_split(name, number, folder)
     if name in UCI:
         with np.load(folder / "uci" / f"{name}.npz") as data:
             x, y, test = data["x"], data["y"], data["test"][number]
         train = np.setdiff1d(np.arange(len(y)), test)
-    else:
-        x, y = read_table(name, folder)
-        y = y[:, -1]
-        train, test = np.split(np.random.default_rng(number).permutation(len(y)), [round(0.7 * len(y))])
-    return Split(x[train], y[train], x[test], y[test], classifies=False)
+        return Split(x[train], y[train], x[test], y[test])
+    x, y = read_table(name, folder)
+    return random_split(x, y[:, -1], number)
 
 
 def _class_split(name: str, number: int, folder: Path) -> Split:
@@ -94,7 +78,7 @@ def _class_split(name: str, number: int, folder: Path) -> Split:
         x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
     _, y = np.unique(y, return_inverse=True)
     x, x_test, y, y_test = train_test_split(x, y, test_size=0.3, stratify=y, random_state=number)
-    return Split(x, y, x_test, y_test, classifies=True)
+    return Split(x, y, x_test, y_test)
 
 
 def environment(given: Path | None) -> Path:
@@ -111,12 +95,12 @@ def environment(given: Path | None) -> Path:
     return python
 
 
-def other_predictions(model: str, split: Split, seed: int, python: Path) -> tuple[Array, float]:
+def other_predictions(model: str, split: Split, seed: int, python: Path, *, classifies: bool) -> tuple[Array, float]:
     """Predictions and seconds of the fit of a model that is not ours."""
     single = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     with tempfile.TemporaryDirectory() as folder:
         data, result = Path(folder) / "data.npz", Path(folder) / "result.npz"
-        np.savez(data, x=split.x, y=split.y, x_test=split.x_test, classifies=split.classifies)
+        np.savez(data, x=split.x, y=split.y, x_test=split.x_test, classifies=classifies)
         command = [str(python), str(WORKER), model, str(data), str(result), str(seed)]
         subprocess.run(command, check=True, env={**os.environ, **single}, stdout=subprocess.DEVNULL)
         with np.load(result) as found:
@@ -125,23 +109,23 @@ def other_predictions(model: str, split: Split, seed: int, python: Path) -> tupl
 
 def measure(name: str, model: str, number: int, folder: Path, python: Path | None) -> dict[str, Any]:
     """Errors and seconds of one fit."""
-    split = split_of(name, number, folder)
+    split, classifies = split_of(name, number, folder), name in CLASSES
     row: dict[str, Any] = {"set": name, "model": model, "split": number}
     if model in OURS:
-        estimator: Any = (FLSClassifier if split.classifies else FLSRegressor)(
+        estimator: Any = (FLSClassifier if classifies else FLSRegressor)(
             n_rules=N_RULES, random_state=number, **OURS[model]
         )
         began = time.perf_counter()
         with threads(1):
             estimator.fit(split.x, split.y)
         seconds = time.perf_counter() - began
-        predicted = estimator.predict_proba(split.x_test) if split.classifies else estimator.predict(split.x_test)
+        predicted = estimator.predict_proba(split.x_test) if classifies else estimator.predict(split.x_test)
         row |= {"rules": estimator.system_.n_rules * OURS[model].get("n_systems", 1), "chosen": estimator.chosen_}
     else:
         assert python is not None
-        predicted, seconds = other_predictions(model, split, number, python)
+        predicted, seconds = other_predictions(model, split, number, python, classifies=classifies)
     row["seconds"] = seconds
-    if not split.classifies:
+    if not classifies:
         return row | {"rmse": float(np.sqrt(np.mean((predicted - split.y_test) ** 2)))}
     of_truth = np.maximum(predicted[np.arange(len(predicted)), split.y_test], 1e-15)
     right = predicted.argmax(axis=1) == split.y_test

@@ -16,11 +16,9 @@ sets and one split. One thread each.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +28,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from _protocol import N_TARGETS, Array, random_split, read_table
-from _report import markdown_table, names_among, new_file, option_parser, positive, write_json, write_results
+from _report import cell_parser, key_of, markdown_table, measured_cells, write_results
 from deepfls import FLSRegressor, metrics
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
 from deepfls.estimators.plane_ends import plane_scores
@@ -225,35 +223,16 @@ def verdict(by: Cells, sets: list[str]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = option_parser(__doc__, "markdown")
-    add = parser.add_argument
-    add("--data-dir", type=Path, required=True, metavar="DIR", help="folder with the tables")
-    add("--splits", type=positive, default=3)
-    add("--sets", type=names_among(tuple(N_TARGETS)), default=",".join(N_TARGETS))
-    add("--models", type=names_among(MODELS), default=",".join(MODELS))
-    add("--quick", action="store_true", help="boston and enb alone, one split")
-    add("--cells", type=new_file, metavar="FILE", help="JSON file of finished cells, read and written")
-    add("--finished", action="store_true", help="measure nothing, report the splits finished by all models")
-    add("--workers", type=positive, default=1)
+    parser = cell_parser(__doc__, tuple(N_TARGETS), MODELS, n_splits=3)
+    parser.add_argument("--quick", action="store_true", help="boston and enb alone, one split")
     given = parser.parse_args(arguments)
-    sets, n_splits = (["boston", "enb"], 1) if given.quick else (given.sets, given.splits)
-    cells = json.loads(given.cells.read_text(encoding="utf-8")) if given.cells and given.cells.exists() else []
-    wanted = [(s, k, m) for k in range(n_splits) for s in sets for m in given.models]
-    done = {key_of(cell) for cell in cells}
-    todo = [] if given.finished else [key for key in wanted if key not in done]
-    with ProcessPoolExecutor(given.workers) as pool:
-        jobs = [pool.submit(measure, *key, given.data_dir) for key in todo]
-        for place, job in enumerate(as_completed(jobs), start=1):
-            cells.append(job.result())
-            print(f"{place}/{len(jobs)}", *key_of(cells[-1]), file=sys.stderr)
-            if given.cells:
-                write_json(given.cells, cells)
-    done = {key_of(cell) for cell in cells} & set(wanted)
-    # Means over different splits are not comparable. Models that were not asked for are shown where they are finished.
-    complete = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in given.models)}
+    if given.quick:
+        given.sets, given.splits = ["boston", "enb"], 1
+    cells, complete = measured_cells(given, measure)
+    # Models that were not asked for are shown where they are finished.
     both = set.intersection(*({key_of(cell)[:2] for cell in cells if cell["model"] == model} for model in CRISP))
     crisp = [cell for cell in cells if cell["model"] in CRISP and key_of(cell)[:2] in both]
-    text = tables([cell for cell in cells if key_of(cell)[:2] in complete], sets, crisp)
+    text = tables([cell for cell in cells if key_of(cell)[:2] in complete], given.sets, crisp)
     print(text)
     if given.markdown:
         intro = (
@@ -265,10 +244,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         write_results(given.markdown, "distributions", "Distributions", "distributions.py --data-dir DIR", intro, text)
     return 0
-
-
-def key_of(cell: dict[str, Any]) -> tuple[str, int, str]:
-    return cell["set"], cell["split"], cell["model"]
 
 
 if __name__ == "__main__":

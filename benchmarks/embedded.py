@@ -69,9 +69,7 @@ def _run(*command: object, timeout: float = 300) -> str:
     return done.stdout
 
 
-def emulate(
-    header: str, x: Any, n_outputs: int, *, number: str = "float", core: str = "Cortex-M4", level: str = "-O2"
-) -> EmulatedRun:
+def emulate(header: str, x: Any, n_outputs: int, *, number: str = "float", core: str = "Cortex-M4") -> EmulatedRun:
     """Compile a header with prefix ``plant`` for a core, and run it on the rows x in the number type of the header."""
     machine, flags = CORES[core]
     scalar, dtype = TYPES[number]
@@ -86,7 +84,7 @@ def emulate(
             f"static const union {{ {unsigned} words[{len(x)}][{x.shape[1]}]; T rows[{len(x)}][{x.shape[1]}]; }} given = "
             f"{{{{{rows}}}}};\n#define inputs given.rows\n"
         )
-        common = [*flags.split(), "-std=c99", level, "-ffunction-sections", "-fdata-sections", f"-I{folder}"]
+        common = [*flags.split(), "-std=c99", "-O2", "-ffunction-sections", "-fdata-sections", f"-I{folder}"]
         common += [f"-DT={scalar}", f"-DOUTPUTS={n_outputs}", f"-DROWS={len(x)}", f"-DREPEATS={REPEATS}"]
         common += ["-include", "stdint.h", *(["-DINTERVAL"] if "plant_predict_interval" in header else [])]
         objects = []

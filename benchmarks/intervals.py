@@ -11,11 +11,9 @@ only the missing ones. One thread each; --workers runs several.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +23,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
 from _protocol import N_TARGETS, Array, random_split, read_table
-from _report import markdown_table, names_among, new_file, option_parser, positive, write_json, write_results
+from _report import cell_parser, key_of, markdown_table, measured_cells, write_results
 from deepfls import FLSRegressor, metrics
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
 
@@ -173,31 +171,9 @@ def verdict(by: dict[tuple[str, str], list[dict[str, Any]]], sets: list[str]) ->
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = option_parser(__doc__, "markdown")
-    add = parser.add_argument
-    add("--data-dir", type=Path, required=True, metavar="DIR", help="folder with the tables")
-    add("--splits", type=positive, default=10)
-    add("--sets", type=names_among(tuple(N_TARGETS)), default=",".join(N_TARGETS))
-    add("--models", type=names_among(MODELS), default=",".join(MODELS))
-    add("--cells", type=new_file, metavar="FILE", help="JSON file of finished cells, read and written")
-    add("--finished", action="store_true", help="measure nothing, report the splits finished by all models")
-    add("--workers", type=positive, default=1)
-    given = parser.parse_args(arguments)
-    cells = json.loads(given.cells.read_text(encoding="utf-8")) if given.cells and given.cells.exists() else []
-    wanted = [(s, k, m) for k in range(given.splits) for s in given.sets for m in given.models]
-    done = {key_of(cell) for cell in cells}
-    todo = [] if given.finished else [key for key in wanted if key not in done]
-    with ProcessPoolExecutor(given.workers) as pool:
-        jobs = [pool.submit(measure, *key, given.data_dir) for key in todo]
-        for place, job in enumerate(as_completed(jobs), start=1):
-            cells.append(job.result())
-            print(f"{place}/{len(jobs)}", *key_of(cells[-1]), file=sys.stderr)
-            if given.cells:
-                write_json(given.cells, cells)
-    done = {key_of(cell) for cell in cells} & set(wanted)
-    # Means over different splits are not comparable.
-    complete = {(s, k) for s, k, _ in done if all((s, k, model) in done for model in given.models)}
-    cells = [cell for cell in cells if key_of(cell)[:2] in complete and key_of(cell) in done]
+    given = cell_parser(__doc__, tuple(N_TARGETS), MODELS, n_splits=10).parse_args(arguments)
+    cells, complete = measured_cells(given, measure)
+    cells = [cell for cell in cells if key_of(cell)[:2] in complete and cell["model"] in given.models]
     text = tables(cells, given.sets)
     print(text)
     if given.markdown:
@@ -208,10 +184,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         write_results(given.markdown, "intervals", "Prediction intervals", "intervals.py --data-dir DIR", intro, text)
     return 0
-
-
-def key_of(cell: dict[str, Any]) -> tuple[str, int, str]:
-    return cell["set"], cell["split"], cell["model"]
 
 
 if __name__ == "__main__":

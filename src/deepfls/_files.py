@@ -1,4 +1,4 @@
-"""Files: written whole or not at all, and named arrays with a description as the content of one safetensors file.
+"""Files: written completely or not at all, and named arrays with a description as the content of one safetensors file.
 
 The description is JSON text in the header of the file. A SHA-256 digest covers the description and the arrays, so a
 damaged or altered file is detected. Nothing in a file is executed.

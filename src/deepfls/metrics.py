@@ -43,6 +43,10 @@ def log_loss(y_true: ArrayLike, probabilities: ArrayLike, classes: ArrayLike) ->
 def picp(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     """Prediction interval coverage probability: the share of targets within their interval, ends included.
 
+    Parameters
+    ----------
+    y_true, lower, upper : array, shape (rows,) or (rows, outputs)
+
     Examples
     --------
     >>> picp([1.0, 2.0, 3.0, 9.0], [0.0, 0.0, 3.0, 0.0], [2.0, 2.0, 4.0, 5.0])
@@ -54,6 +58,10 @@ def picp(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
 
 def mean_width(lower: ArrayLike, upper: ArrayLike) -> float:
     """Mean width of intervals, in the units of the target.
+
+    Parameters
+    ----------
+    lower, upper : array, shape (rows,) or (rows, outputs)
 
     Examples
     --------
@@ -89,6 +97,12 @@ def interval_score(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, covera
     """Interval (Winkler) score: the width, plus ``2 / (1 - coverage)`` times how far a target lies outside; the mean.
 
     It is smallest in expectation at the true quantiles, so it weighs coverage and width together. Lower is better.
+
+    Parameters
+    ----------
+    y_true, lower, upper : array, shape (rows,) or (rows, outputs)
+    coverage : float
+        Nominal coverage of the intervals, within (0, 1).
 
     Examples
     --------
@@ -147,7 +161,12 @@ class PartCoverage(NamedTuple):
 
 
 def coverage_by_group(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, groups: ArrayLike) -> list[PartCoverage]:
-    """Coverage and mean width for every distinct value of ``groups`` (rows,), in sorted order.
+    """Coverage and mean width for every distinct value of ``groups``, in sorted order.
+
+    Parameters
+    ----------
+    y_true, lower, upper : array, shape (rows,) or (rows, outputs)
+    groups : array, shape (rows,)
 
     Examples
     --------
@@ -168,6 +187,11 @@ def coverage_by_width(y_true: ArrayLike, lower: ArrayLike, upper: ArrayLike, n_p
 
     Intervals whose width follows the difficulty of a sample cover alike in all parts. Parts are as equal in size as the
     number of rows allows, and numbered from 1.
+
+    Parameters
+    ----------
+    y_true, lower, upper : array, shape (rows,) or (rows, outputs)
+    n_parts : int
 
     Examples
     --------

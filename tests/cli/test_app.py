@@ -17,7 +17,7 @@ from pyarrow import csv
 
 import deepfls
 from deepfls import load
-from deepfls.cli.output import printable
+from deepfls._checks.arguments import printable
 
 FAST = ("--epochs", "2", "--n-rules", "2", "--random-state", "0")
 COMMANDS = ("train", "predict", "evaluate", "explain", "simplify", "report", "export", "import", "demo")

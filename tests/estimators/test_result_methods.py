@@ -30,8 +30,9 @@ def test_importing_the_estimators_imports_no_export() -> None:
 
 
 def test_methods_have_the_types_of_what_they_return() -> None:
+    from deepfls.estimators.file_methods import FileMethods
     from deepfls.estimators.result_methods import ResultMethods
 
-    for name, method in vars(ResultMethods).items():
+    for name, method in [*vars(ResultMethods).items(), *vars(FileMethods).items()]:
         if callable(method) and not name.startswith("_"):
             assert method.__annotations__["return"] != "Any", name

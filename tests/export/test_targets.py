@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from deepfls.export.c_header import c_header
+from deepfls.export.onnx import onnx_bytes
 from deepfls.export.targets import CTable, identifiers, literal, quoted, render
 from export_cases import WARNINGS, compiled, needs_gcc, random_plain_system
 
@@ -91,3 +92,16 @@ def test_identifiers_are_distinct_and_legal() -> None:
     assert len({name.lower() for name in made}) == 7
     assert all(name.isascii() and name.isidentifier() for name in made)
     assert "and" not in made
+
+
+@pytest.mark.parametrize("number", ["float", "q15"])
+def test_c_refuses_a_type_reduction_that_it_does_not_have(number: str) -> None:
+    plain = dataclasses.replace(random_plain_system(0), type_reduction="new")
+    with pytest.raises(ValueError, match="A C header cannot express this system: its type reduction is 'new'"):
+        c_header(plain, prefix="plant", number=number)
+
+
+def test_onnx_refuses_a_type_reduction_that_it_does_not_have() -> None:
+    plain = dataclasses.replace(random_plain_system(0), type_reduction="new")
+    with pytest.raises(ValueError, match="An ONNX model cannot express this system: its type reduction is 'new'"):
+        onnx_bytes(plain)

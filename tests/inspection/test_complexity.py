@@ -43,7 +43,7 @@ def test_card_measures_shares_of_rows() -> None:
     assert card.unknown == pytest.approx((model.firing_strengths(X).upper.max(axis=1) < 0.05).mean())
     assert model.complexity(X + 1e6).unknown == 1.0
     assert card.to_dict()["rules"] == 5
-    assert "rows that no rule knows" in card._repr_html_()
+    assert "rows on which no rule fires well" in card._repr_html_()
 
 
 def test_simplification_states_the_card_before_and_after() -> None:

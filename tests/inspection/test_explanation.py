@@ -14,7 +14,7 @@ import pytest
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.inspection import EXACT_INPUTS, Explanation, input_pushes
 from deepfls.inspection.plain import PlainOutput, PlainSystem
-from deepfls.inspection.row_explanations import arrow_table, explained_rows
+from deepfls.inspection.pushes import arrow_table, explained_rows
 from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
 
 

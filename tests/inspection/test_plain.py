@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls._checks.values import softmax
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE
 from deepfls.inspection import plain
-from deepfls.inspection.plain import PlainSystem, firing_shares, rule_weights, shares_of, softmax
+from deepfls.inspection.plain import PlainSystem, firing_shares, rule_weights, shares_of
 from deepfls.inspection.plain_model import outputs_of
 from deepfls.inspection.plain_weights import RuleWeights
 from inspection_cases import NEW, SYSTEMS, X, Y, regressor

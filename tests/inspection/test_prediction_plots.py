@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from deepfls import FLSRegressor
@@ -13,7 +12,6 @@ from deepfls.inspection import (
     IntervalDisplay,
     LearningCurveDisplay,
     PredictionDisplay,
-    PushesDisplay,
     WidthErrorDisplay,
 )
 from inspection_cases import LABELS, X, Y, classifier, regressor
@@ -92,16 +90,6 @@ def test_predictions_come_from_an_estimator() -> None:
     assert display.ax_.get_xlabel() == "true y1"
 
 
-def test_pushes_are_drawn_with_the_most_important_input_first() -> None:
-    model = regressor("km", 1)
-    display = PushesDisplay.from_estimator(model, X, top=2)
-    np.testing.assert_allclose(display.pushes[3], model.explain(X[3]).pushes.y[:, 0], rtol=1e-9)
-    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
-    assert labels[0] == f"x{np.abs(display.pushes).mean(axis=0).argmax()}"
-    assert display.ax_.get_ylabel() == "input, 2 of 4 inputs shown"
-    display.figure_.canvas.draw()
-
-
 def test_intervals_of_an_estimator_are_those_it_predicts() -> None:
     random = np.random.default_rng(0)
     x = random.normal(size=(900, 2))
@@ -114,15 +102,6 @@ def test_intervals_of_an_estimator_are_those_it_predicts() -> None:
     widths = WidthErrorDisplay.from_estimator(model, x, y, coverage=0.8)
     np.testing.assert_array_equal(widths.width, upper - lower)
     np.testing.assert_array_equal(widths.error, y - model.predict(x))
-
-
-def test_pushes_of_categories_and_unknown_values_are_grey() -> None:
-    table = pd.DataFrame({"size": X[:, 0], "color": np.array(["red", "blue", "green"])[np.arange(len(X)) % 3]})
-    table.loc[::5, "size"] = np.nan
-    display = PushesDisplay.from_estimator(FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(table, Y[:, 0]), table)
-    assert sorted(display.names) == ["color", "size"]
-    assert np.isnan(display.values[:, display.names.index("color")]).all()
-    assert np.isfinite(display.values[:, display.names.index("size")]).sum() == len(X) - len(X[::5])
 
 
 def test_displays_of_numbers_refuse_classes() -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepfls._checks.arguments import printable
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.words import (
     LABELS,
@@ -21,7 +22,6 @@ from deepfls.inspection.words import (
     lower_firing_factor,
     markdown_name,
     number_text,
-    one_line,
     position_word,
     says_the_same,
     share_text,
@@ -78,7 +78,7 @@ def test_linear_text_reads_back_exactly(intercept: float, slopes: list[float]) -
 
 @given(st.text())
 def test_name_stays_on_one_line_without_control_characters(name: str) -> None:
-    assert one_line(name).isprintable()
+    assert printable(name).isprintable()
 
 
 def test_markdown_name_is_shown_as_it_is() -> None:

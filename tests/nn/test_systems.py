@@ -13,6 +13,8 @@ from deepfls.functional import interval_gaussian_grades, karnik_mendel
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS
 from deepfls.nn import IT2FLS, T1FLS
+from deepfls.training import TrainConfig, train
+from deepfls.training.batches import Rows
 
 UNCERTAINTIES = ["h", "s", "hs"]
 
@@ -315,3 +317,15 @@ def test_firing_is_relative_to_the_strongest_rule() -> None:
     lower, upper = it2().firing(x)
     assert (lower <= upper).all()
     torch.testing.assert_close(upper.amax(dim=1), torch.ones(10, dtype=torch.float64))
+
+
+def test_type_reduction_without_a_kernel_trains_by_autograd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REDUCTIONS, "new", REDUCTIONS["sm"])
+    system, known = (IT2FLS(2, n_rules=3, type_reduction=name) for name in ("new", "sm"))
+    known.load_state_dict(system.state_dict())
+    assert known.form() is not None
+    assert system.form() is None
+    rows = Rows.of(torch.randn(20, 2), torch.randn(20, 1))
+    for one in (system, known):
+        train(one, rows, TrainConfig(epochs=2, batch_size=8), generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(system.centers, known.centers)

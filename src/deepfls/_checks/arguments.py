@@ -37,6 +37,17 @@ def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> 
     return f" Did you mean {plain[matches[0]]!r}?" if matches else ""
 
 
+def printable(text: object) -> str:
+    """Text with every control character as its escape, so that it cannot act on the terminal.
+
+    Examples
+    --------
+    >>> print(printable("red" + chr(27) + "[31m"))
+    red\\x1b[31m
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
+
+
 def quoted(name: object) -> str:
     """A name as a message shows it: quoted, shortened, without control characters.
 

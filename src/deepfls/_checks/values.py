@@ -1,4 +1,4 @@
-"""Checks of samples: tables and targets as NumPy arrays."""
+"""Checks of tables and targets as NumPy arrays, and functions of arrays that several folders need."""
 
 from __future__ import annotations
 
@@ -68,6 +68,23 @@ def known_mean(values: Array) -> Array:
     if not unknown.any():
         return values.mean(axis=0)
     return np.where(unknown, 0.0, values).sum(axis=0) / np.maximum((~unknown).sum(axis=0), 1)
+
+
+def evenly_spaced(n_rows: int, at_most: int) -> slice:
+    """At most so many of the rows, evenly spaced, as a slice.
+
+    Examples
+    --------
+    >>> list(range(10))[evenly_spaced(10, 4)], list(range(3))[evenly_spaced(3, 4)]
+    ([0, 3, 6, 9], [0, 1, 2])
+    """
+    return slice(None, None, max(1, -(-n_rows // at_most)))
+
+
+def softmax(logits: Array) -> Array:
+    """Probabilities of classes along the last axis."""
+    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))
 
 
 def check_targets_given(y: Any) -> None:

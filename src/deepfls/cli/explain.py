@@ -57,7 +57,7 @@ def explain(
     y = None if rows is None else rows.y
     content: dict[str, Any]
     if out is not None:
-        from deepfls.inspection.row_explanations import arrow_table, explained_rows
+        from deepfls.inspection.pushes import arrow_table, explained_rows
 
         with output.working("explaining"):
             columns = explained_rows(opened.estimator, x)

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+from deepfls._checks.arguments import printable
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, printable
+from deepfls.cli.output import CommandOutput, UsageError
 
 # Endings of files by target.
 ENDINGS = {"c": (".h",), "onnx": (".onnx",), "fll": (".fll",), "fis": (".fis", ".m", ".t2fis")}

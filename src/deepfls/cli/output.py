@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
+from deepfls._checks.arguments import printable
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -47,17 +49,6 @@ _ParserError: type[Exception] = typer.BadParameter.__mro__[2]
 
 class UsageError(Exception):
     """A command was called with options that cannot work."""
-
-
-def printable(text: object) -> str:
-    """Text with every control character as its escape, so that it cannot act on the terminal.
-
-    Examples
-    --------
-    >>> print(printable("red" + chr(27) + "[31m"))
-    red\\x1b[31m
-    """
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(text))
 
 
 def shown(name: object, style: str = "", width: int | None = None) -> Text:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls._checks.arguments import counted, quoted
+from deepfls._checks.arguments import counted, printable, quoted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError, printable, shown, started_processes
+from deepfls.cli.output import CommandOutput, UsageError, shown, started_processes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -231,7 +231,7 @@ def check_ending(out: Path) -> None:
 
 
 def write_table(out: Path, table: pa.Table) -> None:
-    """Write a table to a CSV or Parquet file, whole or not at all."""
+    """Write a table to a CSV or Parquet file, completely or not at all."""
     from pyarrow import parquet
 
     from deepfls._files import write_whole

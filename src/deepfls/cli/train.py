@@ -176,9 +176,8 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     layout, classes = _with_task(layout, given.get("task", "auto"))
     if start is not None and classes:
         raise UsageError("--start must be given with a target of numbers, got one of classes.")
-    adapted = _arguments_for(layout, arguments, classes=classes)
-    nulls, missing_values = given.get("nulls", "drop"), arguments.get("missing_values")
-    nulls = o.check_choice("--nulls", nulls, o.NULLS)
+    _check_arguments(arguments, layout, classes=classes)
+    nulls, missing_values = o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS), arguments.get("missing_values")
     table = with_targets(table, layout, nulls, missing_values, decimal, given.get("weight"))
     x = inputs(table, layout, missing_values)
     y = targets(table, layout, classes=classes, decimal=decimal)
@@ -192,7 +191,7 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
         from deepfls.training.distributed import Group
     yield _Rows(
         layout,
-        adapted,
+        dict(arguments),
         classes,
         [str(file) for file in table.files],
         Group(),
@@ -236,9 +235,9 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
                 verbose=int(output.bars),
             )
             layout, classes = _with_task(source.layout, given.get("task", "auto"))
-            adapted = _arguments_for(layout, arguments, classes=classes)
+            _check_arguments(arguments, layout, classes=classes)
             source = source if classes else source.with_numbers()
-            source = source.with_target_settings(adapted.get("missing_values"), adapted.get("decimal", "auto"))
+            source = source.with_target_settings(arguments.get("missing_values"), arguments.get("decimal", "auto"))
         fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
         trained = source.part(seed, fraction, 1.0) if fraction > 0 else source
         share = min(1.0, _MEASURED_ROWS / n_rows)
@@ -248,7 +247,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             measured["test"], sizes["test"] = source.part(seed, 0.0, fraction), n_rows - sizes["train"]
         yield _Rows(
             layout,
-            adapted,
+            dict(arguments),
             classes,
             [str(file) for file in source.files.files],
             group,
@@ -278,7 +277,7 @@ def _fit_on_ray(estimator: FLSRegressor | FLSClassifier, source: ParquetSource, 
 
 
 def _hint_at_classes(y: Array) -> None:
-    """Tell that a target of few whole numbers may hold classes; of 0 and 1 alone the estimator tells itself."""
+    """Warn that a target of few whole numbers may hold classes. For 0 and 1 alone the estimator warns."""
     import numpy as np
 
     values = np.unique(y)
@@ -327,8 +326,8 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
     return {"train": np.sort(np.concatenate([train, single])), "test": np.sort(test)}
 
 
-def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: bool) -> dict[str, Any]:
-    """Arguments of the estimator, whose columns must be columns of the table."""
+def _check_arguments(arguments: Mapping[str, Any], layout: Layout, *, classes: bool) -> None:
+    """Require arguments of the estimator for the task, and columns of the table where they name columns."""
     from deepfls.data.tables import TableError
 
     for name in arguments:
@@ -342,7 +341,6 @@ def _arguments_for(layout: Layout, arguments: Mapping[str, Any], *, classes: boo
             raise TableError(
                 f"Column {quoted(column)} must be an input of the model to group by or to be a category.{hint}"
             )
-    return dict(arguments)
 
 
 def _announce(output: CommandOutput, rows: _Rows) -> None:
@@ -375,11 +373,8 @@ def _print_summary(
         output.line(f"Of the training rows, a share of {rows.measured_share:.2g} was measured.", style="dim")
     if "test" not in scores:
         output.line("Measured on the training rows; --test-fraction 0.2 would hold rows out.", style="dim")
-    ends = {
-        "interrupt": ", as it was when training was interrupted",
-        "patience": ", stopped early",
-        "divergence": ", the last finite state",
-    }
+    ends = {"patience": ", stopped early", "divergence": ", the last finite state"}
+    ends["interrupt"] = ", as it was when training was interrupted"
     size = f"{estimator.kind}, {counted(estimator.system_.n_rules, 'rule')}, {counted(estimator.n_epochs_, 'epoch')}"
     chosen = getattr(estimator, "chosen_", None)
     if chosen is not None and any(chosen["line_share"]):

@@ -1,4 +1,4 @@
-"""Sources of training rows: what a fit asks of a source, what it gets, and arrays in memory as a source.
+"""Sources of training rows: the plan that a fit gives a source, the data it gets, and arrays in memory as a source.
 
 :class:`deepfls.data.sources.ParquetSource` is the other source, for tables larger than memory.
 """
@@ -50,7 +50,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class DataPlan:
-    """What a fit asks of its source."""
+    """How a source prepares the data of a fit."""
 
     classes: bool = False  # whether targets are the names of classes
     scaled: bool = True  # whether inputs, and targets that are numbers, get mean 0 and standard deviation 1

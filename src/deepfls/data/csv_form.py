@@ -174,7 +174,7 @@ def check_signature(head: bytes, label: str, besides: bytes | None = None) -> No
 
 
 def _encoding(head: bytes, label: str) -> str:
-    """utf8, or the encoding that the first bytes of a text file show, which is told where it is a guess."""
+    """utf8, or the encoding that the first bytes of a text file show; a guess gives a warning."""
     check_signature(head, label)
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "utf-32"

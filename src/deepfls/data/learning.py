@@ -107,7 +107,7 @@ _EMPTY = "has no values"
 
 
 def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, complete: bool = True) -> Columns:
-    """The description of the columns of a training table; what a user would not expect is told in warnings.
+    """The description of the columns of a training table; warnings report what a user would not expect.
 
     Where the table is not ``complete``, constant and repeated columns stay, because other rows may differ.
     """

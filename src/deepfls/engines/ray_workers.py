@@ -64,7 +64,7 @@ class ReportedCheckpoints(Checkpoints):
 
 
 class ReportedFolder(CheckpointFolder):
-    """A folder of checkpoints that tells Ray Train of every new one."""
+    """A folder of checkpoints that reports every new one to Ray Train."""
 
     def due(self, n_steps: int) -> bool:
         if self._interval.seconds is None or n_steps % _CLOCK_STEPS:

@@ -119,7 +119,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         new = copy.copy(self)
         checked = new._checked_x(X, reset=not self._continues)
         columns = self.columns_ if self._continues else self._learned_columns(checked, new)
-        # What is not a number or a category in the training table has been told.
+        # Values of the training table that are no numbers or categories have been reported already.
         return self._encoded(checked, columns, tell=self._continues), columns
 
     @property

@@ -11,17 +11,18 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.arguments import check_number, counted
-from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given
+from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given, softmax
 from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
 from deepfls.data.written import alike
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
+from deepfls.estimators.file_methods import FileMethods
 from deepfls.estimators.intervals import predicted_set
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import CLASSIFIER_TEXT, ClassifierSettings
 
 
-class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
+class FLSClassifier(ClassifierMixin, ResultMethods, FileMethods, ClassifierSettings):  # type: ignore[misc]  # untyped base
     __doc__ = f"""A fuzzy system (Type-1, Interval Type-2 or General Type-2) learned from data, for two or more classes.
 
     The system has one output per class; their softmax are the probabilities.
@@ -129,10 +130,8 @@ class FLSClassifier(ClassifierMixin, ResultMethods, ClassifierSettings):  # type
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
-        x = self._known_x(X)
-        logits = self._model.outputs(x)
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        x = self._known_x(X)  # first: it requires a fitted estimator
+        return softmax(self._model.outputs(x))
 
     def decision_function(self, X: Any) -> Array:
         """Scores of the classes, (rows, classes); for two classes that of the second beyond the first, (rows,)."""

@@ -18,7 +18,7 @@ import torch
 from sklearn.utils import check_random_state
 
 from deepfls._checks.arguments import check_option, counted
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, StreamPlan, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
@@ -200,9 +200,9 @@ def _trained(
         if run.tells:
             words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
             warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=6)
-    if earlier is not None and earlier.input_range is not None:
-        data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
     if earlier is not None:
+        if earlier.input_range is not None:
+            data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
         _check_continued(earlier, structure, data.classes)
     structure.term_words(settings.words, list(source.columns.input_names))
     held_out = data.validation
@@ -297,14 +297,12 @@ def _result(run: Run, plan: DataPlan, trained: _Trained, earlier: FitResult | No
     """What a fit gives: the model with what is measured of it, calibration included."""
     settings, data = run.settings, trained.data
     model = ScaledSystem(trained.systems[0], data.x_scaling, data.y_scaling, tuple(trained.systems[1:]))
-    some = data.measured.x[:: -(-data.measured.n_rows // _SHARE_ROWS)]
+    some = data.measured.x[evenly_spaced(data.measured.n_rows, _SHARE_ROWS)]
     shares = model.rule_weights(some)
     if settings.extrapolation == "clip":
         model = model.clipped(data.input_range)
     importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
-    calibration = None
-    if settings.coverage is not None:
-        calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
+    calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
     history = [] if earlier is None else earlier.history
     initial_sets = trained.initial_sets
     if initial_sets is not None and earlier is not None and earlier.initial_sets is not None:

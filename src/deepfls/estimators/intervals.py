@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_coverage, check_number, check_option
-from deepfls._checks.values import Array, comparable
+from deepfls._checks.values import Array, comparable, evenly_spaced
 from deepfls.data.arrays import DataPlan, Samples
 from deepfls.data.columns import Columns, check_place
 from deepfls.estimators import calibration as conformal
@@ -150,7 +150,7 @@ def calibrated(
     if not isinstance(settings, RegressorSettings):
         scores = class_scores(model, held.x, method)
         return replace(empty, scores=np.take_along_axis(scores, held.y.astype(np.int64), axis=1))
-    some = trained.take(slice(None, None, -(-trained.n_rows // _FITTED_ROWS)))
+    some = trained.take(evenly_spaced(trained.n_rows, _FITTED_ROWS))
     if settings.normalized_scores and method == "split":
         empty = replace(empty, normalized=True, scale=_fitted_scale(model, some))
     elif settings.normalized_scores or method == "alpha":

@@ -1,7 +1,7 @@
 """Predictions of few rows from a model file without torch and scikit-learn, whose import takes longer than the work.
 
-The numbers are those of the estimator, to the last bit: the same compiled kernel computes them. What this module does not
-serve, such as intervals, planes and many rows, is left to the estimator.
+The numbers are those of the estimator, to the last bit: the same compiled kernel computes them. The estimator
+serves the rest, such as intervals, planes and many rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from deepfls._checks.values import Array, check_finite_table
+from deepfls._checks.values import Array, check_finite_table, softmax
 from deepfls._files import read_model
 from deepfls.data.columns import Columns
 from deepfls.data.frames import raw_table
@@ -69,13 +69,11 @@ class LightModel:
         return y[:, 0] if self.single_target else y
 
     def predict_proba(self, table: Any) -> Array:
-        logits = self._outputs(table)
-        odds = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return odds / odds.sum(axis=1, keepdims=True)
+        return softmax(self._outputs(table))
 
 
 def light_model(path: Path) -> LightModel | None:
-    """The model of a file; None where the estimator is needed. A damaged file is left to the estimator, which says so."""
+    """The model of a file; None where the estimator is needed, and for a damaged file, whose error ``load`` raises."""
     if os.environ.get("DEEPFLS_KERNELS") == "0":
         return None
     try:

@@ -34,7 +34,7 @@ _REASON = 300
 
 
 def save(estimator: FLSEstimator, path: str | os.PathLike[str]) -> None:
-    """Write a fitted estimator to a file, whole or not at all."""
+    """Write a fitted estimator to a file, completely or not at all."""
     write_whole(Path(path), MODEL.packed(*described(estimator)))
 
 
@@ -49,6 +49,19 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
     -------
     FLSRegressor or FLSClassifier
         Fitted, with the settings it was trained with; others than plain values (a callable loss) have their defaults.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor, load
+    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+    >>> path = Path(mkdtemp()) / "plant.fls"
+    >>> model = FLSRegressor(n_rules=2, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> model.save(path)
+    >>> bool((load(path).predict(X) == model.predict(X)).all())
+    True
     """
     description, arrays = read_model(path)
     try:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.values import Array, known_mean
+from deepfls._checks.values import Array, evenly_spaced, known_mean, softmax
 from deepfls.data.scaling import Scaling
 from deepfls.kernels import CompiledOutputs, compiled_outputs
 from deepfls.kernels.entrance import kernels_are_off
@@ -225,7 +225,7 @@ def feature_importances(model: ScaledSystem, x: Array, *, classifies: bool) -> A
     random = np.random.default_rng(0)
     n_features = x.shape[1]
     numbers = 2 * _ORDERS * n_features * (n_features + 1)  # of one row
-    rows = x[:: -(-len(x) // int(np.clip(_NUMBERS // numbers, _FEWEST, _ROWS)))]
+    rows = x[evenly_spaced(len(x), int(np.clip(_NUMBERS // numbers, _FEWEST, _ROWS)))]
     reference = known_mean(rows)
     totals = np.zeros(n_features)
     n_chunk = max(1, _NUMBERS // numbers)
@@ -249,7 +249,6 @@ def _steps(model: ScaledSystem, rows: Array, reference: Array, sequences: Array,
     path = np.where(moved, rows[:, np.newaxis, :], reference)
     outputs = model.outputs(path.reshape(-1, n_features))
     if classifies:
-        odds = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-        outputs = odds / odds.sum(axis=1, keepdims=True)
+        outputs = softmax(outputs)
     steps = np.diff(outputs.reshape(n_rows, n_features + 1, -1), axis=1)
     return np.take_along_axis(steps, turns[:, :, np.newaxis], axis=1)

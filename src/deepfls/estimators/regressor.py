@@ -10,12 +10,13 @@ from sklearn.base import RegressorMixin
 from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
+from deepfls.estimators.file_methods import FileMethods
 from deepfls.estimators.intervals import PredictionInterval, check_levels, predicted_interval, predicted_quantiles
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import REGRESSOR_TEXT, RegressorSettings
 
 
-class FLSRegressor(RegressorMixin, ResultMethods, RegressorSettings):  # type: ignore[misc]  # untyped base
+class FLSRegressor(RegressorMixin, ResultMethods, FileMethods, RegressorSettings):  # type: ignore[misc]  # untyped base
     __doc__ = f"""A Type-1, Interval Type-2 or General Type-2 fuzzy system learned from data, for one or several targets.
 {REGRESSOR_TEXT}    target_names_ : tuple of str
         Names of the targets: those of the columns of y where it has names, else y, or y0, y1 and so on.

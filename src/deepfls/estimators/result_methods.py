@@ -1,32 +1,23 @@
-"""Methods of the estimators whose functions lie above this file: what a system has learned, and files of it.
+"""Methods of the estimators that show what a system has learned; their functions are in ``inspection``.
 
-The functions are in ``inspection`` and ``export``, and in ``model_file``, which needs both estimators. Each method imports
-its function when it is called, so ``import deepfls`` stays light.
+Each method imports its function when it is called, so ``import deepfls`` stays light.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.values import Array
 from deepfls.estimators.base import FLSEstimator
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from deepfls.export.c_header import CReport
-    from deepfls.export.onnx import OnnxReport
     from deepfls.inspection.complexity import Complexity
     from deepfls.inspection.explanation import Explanation
-    from deepfls.inspection.plain import PlainSystem
-    from deepfls.inspection.plain_model import PlainModel
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
     from deepfls.inspection.system_plots import MembershipsDisplay
@@ -34,10 +25,7 @@ if TYPE_CHECKING:
 
 
 class ResultMethods(FLSEstimator):
-    """Methods of a fitted estimator that show what it has learned or write it to a file.
-
-    ``docs/export.md`` states what each target of the methods ``to_...`` can hold.
-    """
+    """Methods of a fitted estimator that show what it has learned."""
 
     def rules(self, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
         """The rules in the units of the data, those that fire most first.
@@ -107,12 +95,11 @@ class ResultMethods(FLSEstimator):
             where pandas is not installed.
         """
         from deepfls.inspection.explanation import explain
-        from deepfls.inspection.row_explanations import explained_rows, frame_of
+        from deepfls.inspection.pushes import explained_rows, frame_of
 
         # np.shape of a pyarrow table would make one array of all columns, which dates and numbers do not have.
         shape = X.shape if hasattr(X, "shape") else np.shape(X)
-        n_rows = 1 if len(shape) == 1 else len(X)
-        if n_rows == 1:
+        if len(shape) == 1 or len(X) == 1:
             return explain(self, X, reference=reference)
         return frame_of(explained_rows(self, X, reference=reference))
 
@@ -141,7 +128,7 @@ class ResultMethods(FLSEstimator):
         Parameters
         ----------
         X : array or frame, shape (rows, features), optional
-            Rows on which to measure the share explained by the strongest rule, and the share that no rule knows.
+            Rows on which to measure the share explained by the strongest rule, and the share for which no rule fires well.
 
         Returns
         -------
@@ -203,192 +190,6 @@ class ResultMethods(FLSEstimator):
         return MembershipsDisplay.from_estimator(self, features=features, before=before, system=system).plot(
             axes, rules=rules
         )
-
-    def to_report(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
-        """Write a page to explore the system with: one HTML file that computes by itself and needs no network.
-
-        Parameters
-        ----------
-        path : path
-        X, y : optional
-            Data to measure and summarise; the page can show some of its rows.
-        title : str, optional
-
-        Returns
-        -------
-        Path
-            Of the file, written whole or not at all.
-        """
-        from deepfls.inspection.report_page import write_report
-
-        return write_report(self, path, X, y, title=title)
-
-    def to_card(self, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None) -> Path:
-        """Write a model card, one page to print: rules, vocabulary, inputs, measures with their rows, calibration.
-
-        Parameters
-        ----------
-        path : path
-            Ending in .html or .md.
-        X, y : optional
-            Rows to measure on, best ones that were not trained on.
-        title : str, optional
-
-        Returns
-        -------
-        Path
-            Of the file, written whole or not at all.
-        """
-        from deepfls.inspection.model_card import write_card
-
-        return write_card(self, path, X, y, title=title)
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to one safetensors file, whole or not at all; :func:`deepfls.load` reads it back."""
-        from deepfls.estimators.model_file import save
-
-        check_is_fitted(self, "system_")
-        save(self, path)
-
-    def to_c(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        prefix: str | None = None,
-        number: str = "float",
-        exp: str = "libm",
-        margin: Any = "auto",
-        X: Any = None,
-        flash: int = 32_768,
-        ram: int = 8_192,
-        force: bool = False,
-        plane: float | None = None,
-    ) -> CReport:
-        """Write the system as one C99 header for microcontrollers, whole or not at all.
-
-        Parameters
-        ----------
-        path : path
-        prefix : str, optional
-            Begins every name in the header; the stem of the file by default.
-        number : {"float", "q15", "q31"}
-            float32, or integers alone, with inputs, outputs and tables of 16 or 32 bits.
-        exp : {"libm", "builtin"}
-            The exponential of a header in float: expf, or a polynomial with a relative error below 1.5e-7.
-        margin : "auto", None, float or array of shape (outputs,)
-            What ``predict_interval`` in C gives. "auto": the interval of :meth:`predict_interval` at the coverage of the
-            fit where there is one, else the type-reduced set. None: that set. Numbers: the set, widened on both sides.
-        X : array or frame, shape (rows, features), optional
-            Data to fit and measure fixed point on; drawn from the range of the training data by default.
-        flash, ram : int
-            Bytes of the microcontroller; a header that needs more is an error that states its size.
-        force : bool
-            Write a header that is too large all the same.
-        plane : float, optional
-            Level of one plane of kind "gt2" to write alone; 1 is its Type-1 system. By default the output is the mean of
-            its planes, each with tables of its own.
-
-        Returns
-        -------
-        CReport
-            Named tuple (path, table_bytes, flash_bytes, ram_bytes, error); its text is one line.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from pathlib import Path
-        >>> from tempfile import mkdtemp
-        >>> from deepfls import FLSRegressor
-        >>> X = np.linspace(-3, 3, 50).reshape(-1, 1)
-        >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, np.sin(X[:, 0]))
-        >>> path = Path(mkdtemp()) / "plant.h"
-        >>> model.to_c(path).table_bytes
-        204
-        >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
-        True
-        """
-        from deepfls.export.c_header import c_header, write_c
-        from deepfls.export.calibrated import CalibratedInterval
-
-        auto = isinstance(margin, str) and margin == "auto"
-        header = c_header(
-            self._exported(plane),
-            prefix=Path(path).stem if prefix is None else prefix,
-            number=number,
-            exp=exp,
-            margin=None if auto else margin,
-            calibrated=CalibratedInterval.of(self) if auto and plane is None else None,
-            rows=self._compared_rows(X),
-        )
-        return write_c(path, header, flash=flash, ram=ram, force=force)
-
-    def to_onnx(
-        self, path: str | os.PathLike[str], *, dtype: str = "float64", X: Any = None, plane: float | None = None
-    ) -> OnnxReport:
-        """Write the system as an ONNX model with scaling inside, after a comparison with onnxruntime.
-
-        Parameters
-        ----------
-        path : path
-        dtype : {"float64", "float32"}
-            Arithmetic inside; input ``x`` and outputs ``y``, and ``y_left`` and ``y_right`` of kind "it2", are float32;
-            these are the ends of the type-reduced set, not of a calibrated interval.
-        X : array or frame, shape (rows, features), optional
-            Rows to compare on; drawn from the range of the training data by default.
-        plane : float, optional
-            Level of one plane of kind "gt2" to write alone; by default ``y`` is the mean of its planes, beside the ends of
-            the widest.
-
-        Returns
-        -------
-        OnnxReport
-            Named tuple (path, size, microseconds_alone, microseconds_in_batch, error); its text is one line.
-        """
-        from deepfls.export.onnx import write_onnx
-
-        plain = self._exported(plane)
-        return write_onnx(path, plain, dtype=dtype, rows=self._compared_rows(X))
-
-    def to_fll(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
-        """Write a system of kind "t1", or the plane 1 of kind "gt2", in FuzzyLite's language."""
-        from deepfls.export.fuzzy_tools import write_fll
-
-        write_fll(path, self._exported_system(plane))
-
-    def to_fis(self, path: str | os.PathLike[str], *, plane: float | None = None) -> None:
-        """Write the system for MATLAB, by the ending.
-
-        ``.fis``: Type-1, or Interval Type-2 of uncertain heights; ``.m``: a script that builds the latter; ``.t2fis``:
-        Interval Type-2. ``plane`` is the level of the plane of kind "gt2" that is written; 1 is its Type-1 system.
-        """
-        from deepfls.export.fuzzy_tools import write_fis
-
-        write_fis(path, self._exported_system(plane))
-
-    def _exported(self, plane: float | None) -> PlainModel:
-        """The model to write: all of it, or one plane of kind "gt2"."""
-        from deepfls.export.targets import with_finite_widths
-        from deepfls.inspection.plain_model import PlainModel
-
-        plain = with_finite_widths(PlainModel.of(self))
-        return plain if plane is None else plain.plane(plane)
-
-    def _exported_system(self, plane: float | None) -> PlainSystem:
-        """The one system to write, for targets that hold no mean over planes or systems."""
-        model = self._exported(plane)
-        if len(model.systems) > 1:
-            raise ValueError(
-                f"n_systems must be 1 for this file, which holds one system, got {len(model.systems)}: to_c and to_onnx "
-                "take several."
-            )
-        if model.kind == "gt2":
-            raise ValueError(
-                "plane must be the level of the plane to write for kind='gt2', 1 for its Type-1 system, got None."
-            )
-        return model.systems[0]
-
-    def _compared_rows(self, X: Any) -> Array | None:
-        return None if X is None else self._known_x(X)
 
     # Notebooks show scikit-learn's diagram of the settings and, after a fit, the leading rules below it. Both methods
     # belong to scikit-learn; the first does not exist where its display is set to text.

@@ -17,13 +17,12 @@ import numpy as np
 import torch
 
 from deepfls._checks.arguments import check_count, check_number, check_option, did_you_mean
+from deepfls.functional.losses import LOSSES
 from deepfls.training import recipe
 from deepfls.training.recipe import TrainConfig
 
 SCALINGS = ("standard", "none")
-EXTRAPOLATIONS = ("linear", "clip")
 MISSING = ("auto", "error")
-OUTLIERS = ("clip", "keep")
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 _Made = TypeVar("_Made")
@@ -53,7 +52,7 @@ def _named(cls: type[_Made]) -> type[_Made]:
 class Settings:
     """The settings of both estimators; :data:`SETTINGS_TEXT` explains each."""
 
-    # The system: `structure_of`
+    # The system: `structure.structure_for`
     kind: str = "it2"
     n_rules: int | str = 10
     n_systems: int = 1
@@ -78,7 +77,7 @@ class Settings:
     gradient_clip: float | None = None
     epochs: int | str = "auto"
     batch_size: int | str = "auto"
-    # The starting point: `fit._first_system`
+    # The starting point: `system_runs.first_system`
     centers: str = "kmeans"
     consequents: str = "ridge"
     width: float | str = "auto"
@@ -124,7 +123,7 @@ class RegressorSettings(Settings):
     normalized_scores: bool = True
 
     _classifies = False
-    _losses = ("l1", "l2", "huber", "log-cosh", "pinball", "quantiles")
+    _losses = (*(name for name in LOSSES if name != "cross-entropy"), "quantiles")
     _calibrations = ("auto", "cqr", "split", "alpha")
 
 
@@ -227,7 +226,7 @@ SETTINGS_TEXT = """
     decimal : {"auto", ".", ","}
         Decimal mark of numbers that are written as text. "auto": by what the column holds.
     outliers : {"clip", "keep"}
-        Whether single values far beyond all others, in X or y, are clipped, which is told, or used as they are.
+        Whether single values far beyond all others, in X or y, are clipped, with a warning, or used as they are.
     scaling : {"standard", "none"}
         Whether inputs and targets are scaled to mean 0 and standard deviation 1 inside. It travels with the model.
     extrapolation : {"linear", "clip"}
@@ -346,9 +345,9 @@ def check_settings(settings: Settings) -> None:
             f"loss='quantiles' must come with kind='gt2', whose planes are quantiles, got kind={settings.kind!r}."
         )
     check_option("scaling", settings.scaling, SCALINGS)
-    check_option("extrapolation", settings.extrapolation, EXTRAPOLATIONS)
+    check_option("extrapolation", settings.extrapolation, ("linear", "clip"))
     check_count("n_systems", settings.n_systems)
-    check_option("outliers", settings.outliers, OUTLIERS)
+    check_option("outliers", settings.outliers, ("clip", "keep"))
     check_number("validation_fraction", settings.validation_fraction, above=0.0, below=1.0)
     check_option("dtype", settings.dtype, tuple(DTYPES))
 

@@ -15,17 +15,17 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.estimators.settings import Settings
 from deepfls.nn.constraints import separate_generator
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
 from deepfls.training.start import SPACING_ROWS, width_limits
-from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
+from deepfls.training.terms import ConditionRevision
 
 if TYPE_CHECKING:
-    from deepfls._checks.values import Array
-    from deepfls.data.arrays import Samples, TrainingData
+    from deepfls.data.arrays import TrainingData
     from deepfls.data.columns import Columns
     from deepfls.training.batches import Rows
 
@@ -240,11 +240,6 @@ def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:
     return torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
 
 
-def measured_sample(data: TrainingData) -> Samples:
-    """Training rows, evenly spaced, on which conditions are revised."""
-    return data.measured.take(slice(0, None, -(-data.measured.n_rows // SAMPLE_ROWS)))
-
-
 def condition_revision(
     system: T1FLS | IT2FLS, settings: Settings, structure: Structure, data: TrainingData, rows: Rows
 ) -> ConditionRevision:
@@ -267,11 +262,11 @@ def joined_range(first: Array, second: Array) -> Array:
 
 
 def set_range(system: T1FLS | IT2FLS, structure: Structure, data: TrainingData, earlier: T1FLS | IT2FLS | None) -> None:
-    """Hold the sets of a system within the range of the training data, in scaled units, if its structure asks for it."""
+    """Hold the sets of a system within the range of the training data, in scaled units, if its structure requires it."""
     if structure.n_terms is not None or structure.centers_within != "data":
         return  # terms have limits of their own
     centers = data.x_scaling.apply(data.input_range)
-    some = data.measured.x[:: -(-data.measured.n_rows // SPACING_ROWS)]
+    some = data.measured.x[evenly_spaced(data.measured.n_rows, SPACING_ROWS)]
     widths = width_limits(data.x_scaling.apply(some), centers)
     before = None if earlier is None else earlier.antecedents.width_limits
     if before is not None:

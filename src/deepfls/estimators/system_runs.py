@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.data.arrays import Samples, Source, TrainingData
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.choice import Choice, System, Task, choice_paths, scale_consequents
@@ -22,7 +22,6 @@ from deepfls.estimators.structure import (
     condition_revision,
     desired_outputs,
     frozen_masks,
-    measured_sample,
     set_range,
 )
 from deepfls.functional.constants import SMALLEST_ALPHA
@@ -36,6 +35,7 @@ from deepfls.training.loop import TrainResult, train
 from deepfls.training.progress import TrainingBar
 from deepfls.training.recipe import TrainConfig
 from deepfls.training.start import initialize_system
+from deepfls.training.terms import SAMPLE_ROWS
 from deepfls.training.tree_start import start_from_tree
 
 if TYPE_CHECKING:
@@ -137,8 +137,9 @@ def kept_parts(
     frozen = frozen_masks(system, run.settings, structure, run.source.columns.input_names)
     if system.antecedents.terms is None or run.earlier is not None:
         return {"frozen": frozen, "revise": None}
-    used = run.rows(measured_sample(data), data) if rows is None else rows
-    return {"frozen": frozen, "revise": condition_revision(system, run.settings, structure, data, used)}
+    if rows is None:
+        rows = run.rows(data.measured.take(evenly_spaced(data.measured.n_rows, SAMPLE_ROWS)), data)
+    return {"frozen": frozen, "revise": condition_revision(system, run.settings, structure, data, rows)}
 
 
 def chosen_settings(

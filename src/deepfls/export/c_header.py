@@ -23,7 +23,7 @@ from deepfls.export import fixed_point
 from deepfls.export.calibrated import CalibratedInterval
 from deepfls.export.centered import CenteredIntegers
 from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint, check_error
-from deepfls.export.targets import ColumnForm, CTable, check_holdable, refuse_form, render
+from deepfls.export.targets import ColumnForm, CTable, check_holdable, check_type_reduction, refuse_form, render
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel
@@ -102,13 +102,14 @@ def c_header(
     calibrated: CalibratedInterval | None = None,
     rows: Any = None,
 ) -> CHeader:
-    """The header of a system; :meth:`ResultMethods.to_c` has the parameters.
+    """The header of a system; :meth:`FLSRegressor.to_c` has the parameters.
 
     ``margin`` are numbers or None. ``calibrated`` is the interval, if it is not the type-reduced set.
     """
     _check_prefix(prefix)
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
+    check_type_reduction("A C header", plain)
     margins = _checked_margins(margin, plain.n_outputs)
     if number == "float":
         return _float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)

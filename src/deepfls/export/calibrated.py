@@ -100,7 +100,7 @@ class CalibratedInterval:
 
 
 def _with_log_scale(model: PlainModel, estimator: Any, coefficients: Array) -> PlainModel:
-    """The Type-1 model with the logarithms of the local scale as further outputs; see ``local_scale``.
+    """The Type-1 model with the logarithms of the local scale as further outputs; see ``intervals._local_scale``.
 
     The local scale is a system with the sets of the first one, so that its outputs in the others are 0.
     """

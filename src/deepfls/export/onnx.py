@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.export.centered import CenteredTables
-from deepfls.export.targets import ColumnForm, rows_for
+from deepfls.export.targets import ColumnForm, check_type_reduction, rows_for
 from deepfls.functional.constants import LOG_FLOORS
-from deepfls.inspection.plain import PlainSystem, softmax
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel
 
 DTYPES = {"float64": np.float64, "float32": np.float32}
@@ -30,6 +30,8 @@ DTYPES = {"float64": np.float64, "float32": np.float32}
 _LIMITS = {"float64": 1e-5, "float32": 1e-3}
 _FLOORS = {name: LOG_FLOORS[name] for name in ("float64", "float32")}
 _OPSET, _IR_VERSION = 18, 9
+# Timed runs, of which the median is reported.
+_REPEATS = 20
 
 
 class OnnxReport(NamedTuple):
@@ -49,7 +51,7 @@ class OnnxReport(NamedTuple):
 
 
 def write_onnx(path: str | os.PathLike[str], plain: AnyModel, *, dtype: str = "float64", rows: Any = None) -> OnnxReport:
-    """Write a system as an ONNX model, completely or not at all; :meth:`ResultMethods.to_onnx` has the parameters.
+    """Write a system as an ONNX model, completely or not at all; :meth:`FLSRegressor.to_onnx` has the parameters.
 
     The input is ``x`` (batch, features) in float32; the outputs are ``y`` and, for Interval Type-2 systems, ``y_left`` and
     ``y_right``, each (batch, outputs) in float32. ``y`` of a classifier are probabilities; its ends are those of logits.
@@ -83,6 +85,7 @@ def onnx_bytes(plain: AnyModel, dtype: str = "float64") -> bytes:
 
     from deepfls import __version__
 
+    check_type_reduction("An ONNX model", plain)
     graph = _Graph(dtype)
     form = ColumnForm.of(plain)
     columns = plain.feature_names if form is None else form.names
@@ -180,10 +183,33 @@ def _model(g: _Graph, model: AnyModel, form: ColumnForm | None) -> None:
     _finish(g, model, [mean(values) for values in zip(*each, strict=True)])
 
 
+class _RuleNames(NamedTuple):
+    """Names of the values of the rules: log-firing, each (batch, rules), and consequents (batch, rules, outputs).
+
+    ``lower`` is empty for Type-1 systems.
+    """
+
+    lower: str
+    upper: str
+    peak: str  # the largest upper log-firing of each row, (batch, 1)
+    consequents: str
+
+
 def _system(g: _Graph, plain: PlainSystem, x: str, inner: Any, *, sets: bool) -> list[str]:
     """Crisp output and, where there are ``sets``, their ends of a system, from its inputs."""
     t = CenteredTables.of(plain)
-    rules_axis, features_axis = "axis_1", "axis_2"
+    rules = _rule_values(g, plain, t, x, inner)
+    if plain.kind == "t1":
+        y = _average(g, _firing(g, rules.upper, rules.peak), rules.consequents)
+        outputs = [y] * 3 if sets else [y]
+    else:
+        outputs = _interval_outputs(g, plain, rules)
+    offset = g.constant("offsets", t.offsets)
+    return [g.node("Add", value, offset) for value in outputs]
+
+
+def _rule_values(g: _Graph, plain: PlainSystem, t: CenteredTables, x: str, inner: Any) -> _RuleNames:
+    """Log-firing and consequents of the rules."""
     offset = g.node("Sub", x, g.constant("origin", t.origin))
     z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
     z = g.node("Clip", z, g.constant("nearest", -t.farthest), g.constant("farthest", t.farthest))
@@ -191,23 +217,19 @@ def _system(g: _Graph, plain: PlainSystem, x: str, inner: Any, *, sets: bool) ->
     if plain.missing:
         known = g.node("Cast", g.node("Not", g.node("IsNaN", x)), to=inner)
         z = g.node("Where", g.node("IsNaN", x), g.constant("zero", 0.0), z)
-    distances = g.node("Sub", g.node("Unsqueeze", z, rules_axis), g.constant("centers", t.centers[np.newaxis]))
+    distances = g.node("Sub", g.node("Unsqueeze", z, "axis_1"), g.constant("centers", t.centers[np.newaxis]))
     squares = g.node("Mul", distances, distances)
     if known:
-        squares = g.node("Mul", squares, g.node("Unsqueeze", known, rules_axis))
+        squares = g.node("Mul", squares, g.node("Unsqueeze", known, "axis_1"))
 
     def exponents(name: str, weights: Array) -> str:
         # The minus sign belongs to the weights.
         product = g.node("Mul", squares, g.constant(name, -weights[np.newaxis]))
-        return g.node("ReduceSum", product, features_axis, keepdims=0)
+        return g.node("ReduceSum", product, "axis_2", keepdims=0)
 
     upper = exponents("upper_weights", t.upper_weights)
-    floor = g.constant("floor", _FLOORS[g.dtype])
-
-    def firing(logs: str, peak: str) -> str:
-        return g.node("Exp", g.node("Max", g.node("Sub", logs, peak), floor))
-
-    peak = g.node("ReduceMax", upper, rules_axis, keepdims=1)
+    g.constant("floor", _FLOORS[g.dtype])
+    peak = g.node("ReduceMax", upper, "axis_1", keepdims=1)
     shape = g.constant("rules_and_outputs", [-1, plain.n_rules, plain.n_outputs], np.int64)
     slopes = np.moveaxis(t.slopes, 2, 0).reshape(plain.n_features, -1)
     linear = g.node("MatMul", z, g.constant("slopes", slopes))
@@ -218,53 +240,67 @@ def _system(g: _Graph, plain: PlainSystem, x: str, inner: Any, *, sets: bool) ->
         linear = g.node("Add", linear, g.node("MatMul", unknown, g.constant("fills", fills)))
     linear = g.node("Reshape", linear, shape)
     consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
-
-    def average(weights: str) -> str:
-        weighted = g.node("Mul", g.node("Unsqueeze", weights, features_axis), consequents)
-        total = g.node("ReduceSum", weights, rules_axis, keepdims=1)
-        return g.node("Div", g.node("ReduceSum", weighted, rules_axis, keepdims=0), total)
-
-    ends: tuple[str, str] | None = None
     if plain.kind == "t1":
-        y = average(firing(upper, peak))
+        return _RuleNames("", upper, peak, consequents)
+    heights = g.constant("log_heights", t.log_heights)
+    if known and plain.alphas is None:
+        each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
+        heights = g.node("MatMul", known, each)
+    lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
+    return _RuleNames(g.node("Min", lower, upper), upper, peak, consequents)
+
+
+def _firing(g: _Graph, logs: str, peak: str) -> str:
+    """Firing relative to a peak, held above the floor."""
+    return g.node("Exp", g.node("Max", g.node("Sub", logs, peak), f"{g.prefix}floor"))
+
+
+def _average(g: _Graph, weights: str, consequents: str) -> str:
+    """Mean of the consequents with weights (batch, rules)."""
+    weighted = g.node("Mul", g.node("Unsqueeze", weights, "axis_2"), consequents)
+    total = g.node("ReduceSum", weights, "axis_1", keepdims=1)
+    return g.node("Div", g.node("ReduceSum", weighted, "axis_1", keepdims=0), total)
+
+
+def _interval_outputs(g: _Graph, plain: PlainSystem, rules: _RuleNames) -> list[str]:
+    """Crisp output and both ends of the type-reduced set, or of the widest plane."""
+    low, up = _firing(g, rules.lower, rules.peak), _firing(g, rules.upper, rules.peak)
+    ordered = _ordered_rules(g, rules.consequents, plain.n_rules)
+    left, right = _end_points(g, low, up, ordered)
+    if plain.alphas is not None:
+        y = _mean_of_planes(g, plain, rules, ordered)
+    elif plain.type_reduction == "km":
+        y = g.node("Mul", g.node("Add", left, right), g.constant("half", 0.5))
+    elif plain.type_reduction == "nt":
+        y = _average(g, g.node("Add", low, up), rules.consequents)
     else:
-        heights = g.constant("log_heights", t.log_heights)
-        if known and plain.alphas is None:
-            each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
-            heights = g.node("MatMul", known, each)
-        lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
-        lower = g.node("Min", lower, upper)
-        low, up = firing(lower, peak), firing(upper, peak)
-        ordered = _ordered_rules(g, consequents, plain.n_rules)
-        ends = _end_points(g, low, up, ordered)
-        if plain.alphas is not None:
-            # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
-            primary = g.node("Sub", lower, f"{g.prefix}log_heights")
-            y = ""
-            for k, (share, plane_t) in enumerate(plain.plane_shares()):
-                width = g.constant(f"width_{k}", plane_t)
-                bounds = [
-                    g.node("Add", primary, g.node("Mul", g.node("Sub", bound, primary), width)) for bound in (lower, upper)
-                ]
-                own_peak = g.node("ReduceMax", bounds[1], rules_axis, keepdims=1)
-                plane = _end_points(g, firing(bounds[0], own_peak), firing(bounds[1], own_peak), ordered)
-                part = g.node("Mul", g.node("Add", *plane), g.constant(f"share_{k}", 0.5 * share))
-                y = g.node("Add", y, part) if y else part
-        elif plain.type_reduction == "km":
-            y = g.node("Mul", g.node("Add", *ends), g.constant("half", 0.5))
-        elif plain.type_reduction == "nt":
-            y = average(g.node("Add", low, up))
-        else:
-            mix = np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix
-            own = average(firing(lower, g.node("ReduceMax", lower, rules_axis, keepdims=1)))
-            y = g.node("Mul", own, g.constant("mix", mix))
-            y = g.node("Add", y, g.node("Mul", average(up), g.constant("rest", 1.0 - mix)))
-        if plain.type_reduction != "km":
-            # Rounding, and firing below the floor, may place y outside the ends: clipped as in IT2FLS.reduce.
-            y = g.node("Min", g.node("Max", y, ends[0]), ends[1])
-    offset = g.constant("offsets", t.offsets)
-    outputs = [y, *(ends or (y, y))] if sets else [y]
-    return [g.node("Add", value, offset) for value in outputs]
+        mix = np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix
+        own_peak = g.node("ReduceMax", rules.lower, "axis_1", keepdims=1)
+        own = _average(g, _firing(g, rules.lower, own_peak), rules.consequents)
+        y = g.node("Mul", own, g.constant("mix", mix))
+        y = g.node("Add", y, g.node("Mul", _average(g, up, rules.consequents), g.constant("rest", 1.0 - mix)))
+    if plain.type_reduction != "km":
+        # Rounding, and firing below the floor, may place y outside the ends: clipped as in IT2FLS.reduce.
+        y = g.node("Min", g.node("Max", y, left), right)
+    return [y, left, right]
+
+
+def _mean_of_planes(g: _Graph, plain: PlainSystem, rules: _RuleNames, ordered: _Ordered) -> str:
+    """The middles of the planes of a General Type-2 system, weighted by their levels."""
+    # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
+    primary = g.node("Sub", rules.lower, f"{g.prefix}log_heights")
+    y = ""
+    for k, (share, plane_t) in enumerate(plain.plane_shares()):
+        width = g.constant(f"width_{k}", plane_t)
+        bounds = [
+            g.node("Add", primary, g.node("Mul", g.node("Sub", bound, primary), width))
+            for bound in (rules.lower, rules.upper)
+        ]
+        peak = g.node("ReduceMax", bounds[1], "axis_1", keepdims=1)
+        plane = _end_points(g, _firing(g, bounds[0], peak), _firing(g, bounds[1], peak), ordered)
+        part = g.node("Mul", g.node("Add", *plane), g.constant(f"share_{k}", 0.5 * share))
+        y = g.node("Add", y, part) if y else part
+    return y
 
 
 class _Ordered(NamedTuple):
@@ -349,9 +385,9 @@ def _compared(content: bytes, plain: AnyModel, x: Array) -> tuple[float, float, 
     return _microseconds(session, many[:1]), _microseconds(session, many) / len(many), errors
 
 
-def _microseconds(session: Any, x: Array, repeats: int = 20) -> float:
+def _microseconds(session: Any, x: Array) -> float:
     seconds = []
-    for _ in range(repeats):
+    for _ in range(_REPEATS):
         began = time.perf_counter()
         session.run(None, {"x": x})
         seconds.append(time.perf_counter() - began)

@@ -123,6 +123,13 @@ def refuse_form(target: str, reason: str, remedy: str) -> NoReturn:
     raise ValueError(f"{target} cannot express this system: {reason}; {remedy}.")
 
 
+def check_type_reduction(target: str, model: AnyModel) -> None:
+    """Refuse a type reduction that the targets which compute by themselves do not have."""
+    for system in model.systems:
+        if system.type_reduction not in ("", "km", "nt", "bmm", "sm"):
+            refuse_form(target, f"its type reduction is {system.type_reduction!r}", "train with type_reduction='km'")
+
+
 def check_holdable(what: str, values: Array, limit: float) -> None:
     """Require numbers that the number format of a target can hold."""
     if values.size and not (np.isfinite(values).all() and np.abs(values).max() <= limit):
@@ -130,6 +137,8 @@ def check_holdable(what: str, values: Array, limit: float) -> None:
         raise ValueError(f"{what} must be within ±{limit:.3g} for this target, got {largest:.3g}: scale the data first.")
 
 
+# Characters of a name from data.
+_LONGEST = 60
 # Bytes of a number in C.
 _BYTES = {"float": 4, "int16_t": 2, "int32_t": 4, "int64_t": 8, "halves": 8}
 # Characters that are allowed in a C comment. The others could end it, join lines or form a trigraph.
@@ -242,7 +251,7 @@ class CTable:
         return "{" + ", ".join(literal(half, "int32_t") for half in halves) + "}"
 
 
-def quoted(name: object, longest: int = 60) -> str:
+def quoted(name: object) -> str:
     """A name from data in quotes, without characters that could end a C comment or change its lines.
 
     Examples
@@ -251,11 +260,11 @@ def quoted(name: object, longest: int = 60) -> str:
     "flow \\u002a\\u002f system(1);"
     """
     text = str(name)
-    text = text if len(text) <= longest else text[: longest - 3] + "..."
+    text = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     return '"' + "".join(c if _PLAIN.fullmatch(c) else f"\\u{ord(c):04x}" for c in text) + '"'
 
 
-def one_line(name: object, longest: int = 60) -> str:
+def one_line(name: object) -> str:
     """A name in printable ASCII without quotes: it cannot begin a line or end a string of another language.
 
     Examples
@@ -263,7 +272,7 @@ def one_line(name: object, longest: int = 60) -> str:
     >>> one_line("heat 'in'\\n[Rules]")
     'heat _in__[Rules]'
     """
-    text = str(name)[:longest]
+    text = str(name)[:_LONGEST]
     return "".join(c if c.isascii() and c.isprintable() and c not in "'\"\\#%" else "_" for c in text)
 
 

@@ -123,6 +123,14 @@ def interval_log_firing(
     -------
     IntervalFiring
         Named tuple (lower, upper) of log-firing, each (batch, rules).
+
+    Examples
+    --------
+    >>> import torch
+    >>> narrow, wide = torch.full((1, 1), 0.5), torch.ones(1, 1)
+    >>> lower, upper = interval_log_firing(torch.ones(1, 1), torch.zeros(1, 1), narrow, wide)
+    >>> lower.item(), upper.item()
+    (-2.0, -0.5)
     """
     heights = {} if log_heights is None else {"log_heights": log_heights}
     check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, **heights)
@@ -162,6 +170,12 @@ def relative_firing(log_values: Tensor) -> Tensor:
     -------
     Tensor, shape (batch, rules)
         ``exp(log f - max_p log f)``, held above e^-60 (e^-600 in float64).
+
+    Examples
+    --------
+    >>> import torch
+    >>> relative_firing(torch.tensor([[-900.0, -900.0]]))
+    tensor([[1., 1.]])
     """
     return _exp_relative(log_values, log_values.detach().amax(dim=1, keepdim=True))
 
@@ -180,6 +194,13 @@ def relative_interval_firing(log_lower: Tensor, log_upper: Tensor) -> IntervalFi
     -------
     IntervalFiring
         Named tuple (lower, upper), each (batch, rules), held above e^-60 (e^-600 in float64).
+
+    Examples
+    --------
+    >>> import torch
+    >>> firing = relative_interval_firing(torch.tensor([[-901.0]]), torch.tensor([[-900.0]]))
+    >>> round(firing.lower.item(), 4), firing.upper.item()
+    (0.3679, 1.0)
     """
     peak = log_upper.detach().amax(dim=1, keepdim=True)
     return IntervalFiring(_exp_relative(log_lower, peak), _exp_relative(log_upper, peak))
@@ -270,6 +291,14 @@ def interval_gaussian_grades(
     -------
     IntervalGrades
         Named tuple (lower, upper), each (batch, rules, features).
+
+    Examples
+    --------
+    >>> import torch
+    >>> one = torch.ones(1, 1)
+    >>> grades = interval_gaussian_grades(one, one, one, one, heights=0.5 * one)
+    >>> grades.lower.item(), grades.upper.item()
+    (0.5, 1.0)
     """
     check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, heights=heights)
     lower = heights * gaussian_grades(x, centers, lower_sigmas)

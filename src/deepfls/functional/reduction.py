@@ -66,6 +66,14 @@ def type_reduced_set(log_lower: Tensor, log_upper: Tensor, consequents: Tensor, 
     -------
     TypeReducedSet
         Named tuple (y_left, y_right), each (batch, outputs).
+
+    Examples
+    --------
+    >>> import torch
+    >>> log_lower, log_upper = torch.full((1, 2), 0.25).log(), torch.full((1, 2), 0.75).log()
+    >>> ends = type_reduced_set(log_lower, log_upper, torch.tensor([[[0.0], [4.0]]]))
+    >>> round(ends.y_left.item(), 4), round(ends.y_right.item(), 4)
+    (1.0, 3.0)
     """
     check_rule_tensors(consequents, log_lower=log_lower, log_upper=log_upper)
     return log_end_points(log_lower, log_upper, consequents, algorithm)
@@ -126,6 +134,13 @@ def type_reduce(
     -------
     Tensor, shape (batch, outputs)
         Within the exact type-reduced set, whatever the method: each is a mean with weights from [f̲, f̄].
+
+    Examples
+    --------
+    >>> import torch
+    >>> log_lower, log_upper = torch.tensor([[0.5, 0.25]]).log(), torch.tensor([[1.0, 0.25]]).log()
+    >>> round(type_reduce(log_lower, log_upper, torch.tensor([[[0.0], [4.0]]]), "nt").item(), 4)
+    1.0
     """
     check_rule_tensors(consequents, log_lower=log_lower, log_upper=log_upper)
     check_option("method", method, tuple(REDUCTIONS))

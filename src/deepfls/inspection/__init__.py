@@ -14,19 +14,14 @@ from deepfls.inspection.prediction_plots import (
     IntervalDisplay,
     LearningCurveDisplay,
     PredictionDisplay,
-    PushesDisplay,
     WidthErrorDisplay,
 )
 from deepfls.inspection.pushes import EXACT_INPUTS, input_pushes
 from deepfls.inspection.report_page import report_html, write_report
+from deepfls.inspection.response_plots import PushesDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay
 from deepfls.inspection.rules import Rules, rules_of
 from deepfls.inspection.simplification import Simplification, simplify
-from deepfls.inspection.system_plots import (
-    FiringMapDisplay,
-    MembershipsDisplay,
-    ResponseCurveDisplay,
-    ResponseSurfaceDisplay,
-)
+from deepfls.inspection.system_plots import FiringMapDisplay, MembershipsDisplay
 from deepfls.inspection.usage import DataExplanation, explain_data
 
 __all__ = [

@@ -75,7 +75,7 @@ class Complexity:
         if self.n_rows:
             rows += [
                 ["rows explained by their strongest rule", share_text(self.explained)],
-                ["rows that no rule knows", share_text(self.unknown)],
+                ["rows on which no rule fires well", share_text(self.unknown)],
             ]
         return TextTable(["readability", f"on {counted(self.n_rows, 'row')}" if self.n_rows else ""], rows)
 
@@ -101,7 +101,7 @@ class Complexity:
 
 
 def complexity(estimator: FLSEstimator, X: Any = None) -> Complexity:
-    """The readability card; :meth:`FLSEstimator.complexity` has the parameters."""
+    """The readability card; :meth:`FLSRegressor.complexity` has the parameters."""
     return complexity_of(PlainModel.of(estimator), None if X is None else rows_of(estimator, X))
 
 

@@ -47,7 +47,13 @@ def label(name: object, width: int = 40) -> str:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure outside pyplot, which keeps no list of it."""
+    """A figure outside pyplot, which keeps no list of it; width and height are in inches.
+
+    Examples
+    --------
+    >>> from deepfls.inspection import new_figure
+    >>> ax = new_figure(4.0, 3.0).subplots()
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls.data.columns import Columns
 from deepfls.estimators.intervals import predicted_interval, predicted_set
-from deepfls.inspection.plain import PlainOutput, PlainSystem, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel, one_row
+from deepfls.inspection.plain import PlainOutput, PlainSystem
+from deepfls.inspection.plain_model import PlainModel, one_row, reference_row
 from deepfls.inspection.pushes import input_pushes
 from deepfls.inspection.words import (
     TextTable,
@@ -32,7 +32,7 @@ from deepfls.inspection.words import (
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
-# Rules of a smaller weight are told together.
+# Rules of a smaller weight are shown in one line.
 _LEAST_WEIGHT = 5e-4
 # Rules and inputs that a notebook shows.
 _SHOWN = 10
@@ -199,10 +199,10 @@ class Explanation:
 
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
-    """The explanation of one row; :meth:`FLSEstimator.explain` has the parameters."""
+    """The explanation of one row; :meth:`FLSRegressor.explain` has the parameters."""
     model = PlainModel.of(estimator)
     row = one_row(estimator, "x", x)
-    start = reference_row(estimator, model) if reference is None else one_row(estimator, "reference", reference)
+    start = reference_row(estimator, model, reference)
     parts = [_system_explanation(s, row, start) for s in model.systems]
     mean = parts[0] if len(parts) == 1 else _mean_explanation(parts, model.shares)
     return replace(mean, **_calibrated(estimator, row))
@@ -276,16 +276,6 @@ def _calibrated(estimator: FLSEstimator, row: Array) -> dict[str, Any]:
     if estimator._classifies:
         return {"coverage": calibration.coverage, "class_set": predicted_set(*arguments)[0]}
     return {"coverage": calibration.coverage, "interval": np.stack([end[0] for end in predicted_interval(*arguments)])}
-
-
-def reference_row(estimator: FLSEstimator, plain: AnyModel) -> Array:
-    """The mean of the training data if the scaling has it, else the middle of its range, else the mean of the centers."""
-    if estimator.scaling == "standard":
-        mean, spread = estimator.x_scaling_.shift, estimator.x_scaling_.scale
-        return np.where(np.abs(mean) < 1e-12 * spread, 0.0, mean)  # centred columns have means of rounding errors
-    if plain.input_range is not None:
-        return np.asarray(plain.input_range.mean(axis=0))
-    return np.asarray(plain.centers.mean(axis=0))
 
 
 def _output_label(e: Explanation, k: int) -> str:

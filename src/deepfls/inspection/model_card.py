@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deepfls import __version__
-from deepfls._checks.arguments import check_option, counted
-from deepfls._checks.values import Array
+from deepfls._checks.arguments import check_option, counted, printable
+from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.inspection.complexity import complexity
 from deepfls.inspection.display import new_figure
-from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import PlainSystem, softmax
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, most_important
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import PlainModel, check_rows_given, most_important, reference_row
 from deepfls.inspection.report_page import SHARES, payload_of, title_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
@@ -31,7 +30,6 @@ from deepfls.inspection.words import (
     input_clauses,
     markdown_name,
     number_text,
-    one_line,
     rendered,
     share_text,
     short_consequent_texts,
@@ -51,7 +49,7 @@ _RULES, _INPUTS, _CONDITIONS, _TERMS, _PANELS = 10, 12, 4, 5, 6
 def write_card(
     estimator: FLSEstimator, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
 ) -> Path:
-    """Write the card of a fitted estimator; :meth:`FLSEstimator.to_card` has the parameters."""
+    """Write the card of a fitted estimator; :meth:`FLSRegressor.to_card` has the parameters."""
     target = Path(path)
     ending = check_option("the ending of path", target.suffix.lower(), (".html", ".md"))
     text = card_text(estimator, X, y, title=title, markdown=ending == ".md")
@@ -66,7 +64,7 @@ def card_text(
     check_rows_given(X, y)
     model = PlainModel.of(estimator)
     s, n_systems = model.systems[0], len(model.systems)
-    name = markdown_name if markdown else one_line
+    name = markdown_name if markdown else printable
     rules = rules_of(estimator)
     payload = payload_of(estimator, X, y)
     data = payload["data"]

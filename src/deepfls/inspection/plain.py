@@ -356,7 +356,28 @@ def _shares_of_system(estimator: FLSEstimator, number: int) -> Array | None:
 
 
 def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
-    """Weights of the rules for rows x (rows, features) in the units of the data."""
+    """Weights of the rules for rows in the units of the data.
+
+    Parameters
+    ----------
+    plain : PlainSystem
+    x : ndarray, shape (rows, features)
+
+    Returns
+    -------
+    RuleWeights
+        Named tuple (left, right, crisp, left_upper, right_upper), each (rows, rules, outputs).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor
+    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+    >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> weights = rule_weights(PlainSystem.of(model), X)
+    >>> weights.crisp.shape, bool(np.allclose(weights.crisp.sum(axis=1), 1.0))
+    ((50, 3, 1), True)
+    """
     return plain.weights(*plain.rule_values(x))
 
 
@@ -372,9 +393,3 @@ def shares_of(plain: PlainSystem, x: Array) -> Array:
     for start in range(0, len(x), _CHUNK):
         total += firing_shares(*plain.firing(x[start : start + _CHUNK])).sum(axis=0)
     return total / len(x)
-
-
-def softmax(logits: Array) -> Array:
-    """Probabilities of classes along the last axis."""
-    odds = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(odds / odds.sum(axis=-1, keepdims=True))

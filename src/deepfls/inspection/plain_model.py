@@ -226,6 +226,22 @@ def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     return row[0]
 
 
+def reference_row(estimator: FLSEstimator, plain: AnyModel, given: Any = None) -> Array:
+    """The row (features,) from which pushes are measured.
+
+    It is the one given, else the mean of the training data if the scaling has it, else the middle of their range, else the
+    mean of the centers.
+    """
+    if given is not None:
+        return one_row(estimator, "reference", given)
+    if estimator.scaling == "standard":
+        mean, spread = estimator.x_scaling_.shift, estimator.x_scaling_.scale
+        return np.where(np.abs(mean) < 1e-12 * spread, 0.0, mean)  # centred columns have means of rounding errors
+    if plain.input_range is not None:
+        return np.asarray(plain.input_range.mean(axis=0))
+    return np.asarray(plain.centers.mean(axis=0))
+
+
 def check_rows_given(X: Any, y: Any) -> None:
     """Require rows where true values are given."""
     if X is None and y is not None:

@@ -1,4 +1,4 @@
-"""Displays of training, predictions, their pushes and prediction intervals."""
+"""Displays of training, predictions and prediction intervals."""
 
 from __future__ import annotations
 
@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.display import COLORS, GREY, Display, draw_points, label, new_axes
-from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain_model import PlainModel, index_of, rows_of
-from deepfls.inspection.pushes import pushes_of_rows
-from deepfls.inspection.words import read_inputs
+from deepfls.inspection.plain_model import PlainModel, rows_of
+from deepfls.inspection.words import output_name
 from deepfls.metrics import picp
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from deepfls._checks.values import Array
     from deepfls.estimators.base import FLSEstimator
     from deepfls.estimators.regressor import FLSRegressor
 
-# Colour of values that are not known or have no order.
-_NO_ORDER = "#999999"
 # Largest number of rows drawn in a band.
 _BAND_ROWS = 400
 
@@ -129,14 +125,13 @@ class BandDisplay(Display):
         reduced = s.output(rows_of(estimator, X))
         truth = None if y is None else _output_of(y, output)
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
-        name = s.output_names[output] if s.classes is None else f"score of {s.output_names[output]}"
-        return display.plot(ax, name=name)
+        return display.plot(ax, name=output_name(s, output))
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> BandDisplay:
         """Draw the band, the predictions and, where given, the true values; ``name`` is that of the target."""
         ax = new_axes(ax, 6.0, 3.6)
         order = np.argsort(self.y, kind="stable")
-        order = order[:: -(-len(order) // _BAND_ROWS)]
+        order = order[evenly_spaced(len(order), _BAND_ROWS)]
         rows = np.arange(len(order))
         if (self.lower < self.upper).any():
             style: dict[str, Any] = {"color": color, "alpha": 0.25, "linewidth": 0, "label": "type-reduced set"}
@@ -178,11 +173,9 @@ class IntervalDisplay(Display):
         ax: Axes | None = None,
     ) -> IntervalDisplay:
         """Calibrated intervals of one output for rows X, of which at most 400 are used, with their true values y."""
-        check_is_fitted(estimator, "system_")
-        parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
-        columns = [_output_of(values, output) for values in parts]
-        step = max(1, -(-len(columns[0]) // _BAND_ROWS))
-        return cls(*(column[::step] for column in columns)).plot(ax, name=estimator.target_names_[output])
+        columns = _interval_columns(estimator, X, y, coverage, output)
+        shown = evenly_spaced(len(columns[0]), _BAND_ROWS)
+        return cls(*(column[shown] for column in columns)).plot(ax, name=estimator.target_names_[output])
 
     def plot(
         self, ax: Axes | None = None, *, name: str = "y", x_name: str = "x", color: str = COLORS[0]
@@ -266,9 +259,7 @@ class WidthErrorDisplay(Display):
         ax: Axes | None = None,
     ) -> WidthErrorDisplay:
         """Widths of the calibrated intervals and errors of one output, for rows X and their true values y."""
-        check_is_fitted(estimator, "system_")
-        parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
-        truth, predicted, lower, upper = (_output_of(values, output) for values in parts)
+        truth, predicted, lower, upper = _interval_columns(estimator, X, y, coverage, output)
         return cls(upper - lower, truth - predicted).plot(ax, name=estimator.target_names_[output])
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> WidthErrorDisplay:
@@ -286,74 +277,11 @@ class WidthErrorDisplay(Display):
         return self._finish(ax)
 
 
-@dataclass
-class PushesDisplay(Display):
-    """The pushes of the inputs on the predictions of many rows: a dot for each row, the most important input at the top.
-
-    Dots are coloured by the value of their input, from its least (blue) to its largest (red); those of values that are not
-    known, and of categories, which have no order, are grey.
-
-    Parameters
-    ----------
-    names : list of str
-        The inputs.
-    pushes, values : ndarray, shape (rows, features)
-        Values are NaN where they are not known or have no order.
-    output : str
-    """
-
-    names: Sequence[str]
-    pushes: Array
-    values: Array
-    output: str = "y"
-
-    @classmethod
-    def from_estimator(
-        cls, estimator: FLSEstimator, X: Any, *, output: int | str = 0, top: int = 10, ax: Axes | None = None
-    ) -> PushesDisplay:
-        """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
-        s = PlainModel.of(estimator)
-        x = rows_of(estimator, X)
-        x = x[:: max(1, -(-len(x) // _BAND_ROWS))]
-        k = index_of(output, s.output_names, "output")
-        of_inputs = pushes_of_rows(s, x, reference_row(estimator, s))[:, :, k]
-        inputs = read_inputs(s.feature_names, s.columns)
-        pushes = np.stack([of_inputs[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
-        values = [x[:, first] if column is None else np.full(len(x), np.nan) for _, first, _, column in inputs]
-        name = s.output_names[k] if s.classes is None else f"score of {s.output_names[k]}"
-        return cls([one for one, *_ in inputs], pushes, np.stack(values, axis=1), name).plot(ax, top=top)
-
-    def plot(self, ax: Axes | None = None, *, top: int = 10) -> PushesDisplay:
-        """Draw the pushes of the ``top`` inputs, a point for every row."""
-        order = np.argsort(-np.abs(self.pushes).mean(axis=0), kind="stable")[:top]
-        ax = new_axes(ax, 6.0, 1.2 + 0.35 * len(order))
-        ax.axvline(0.0, color=GREY, linewidth=1, linestyle=":")
-        for place, m in enumerate(order):
-            pushes, values = self.pushes[:, m], self.values[:, m]
-            known = np.isfinite(values)
-            least, largest = (values[known].min(), values[known].max()) if known.any() else (0.0, 0.0)
-            shade = (values[known] - least) / (largest - least) if largest > least else np.full(known.sum(), 0.5)
-            heights = place + _spread(pushes)
-            ax.scatter(pushes[~known], heights[~known], color=_NO_ORDER, s=7, linewidths=0)
-            dots = ax.scatter(pushes[known], heights[known], c=shade, cmap="coolwarm", vmin=0, vmax=1, s=7, linewidths=0)
-        ax.set_yticks(range(len(order)), [label(self.names[m], 24) for m in order])
-        ax.invert_yaxis()
-        shown = "" if len(order) == len(self.names) else f", {len(order)} of {len(self.names):,} inputs shown"
-        ax.set(xlabel=f"push on {label(self.output)}", ylabel=f"input{shown}")
-        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], label="value of the input", aspect=30)
-        bar.ax.set_yticklabels(["least", "largest"])
-        return self._finish(ax)
-
-
-def _spread(values: Array) -> Array:
-    """Offsets within ±0.35 that keep dots of nearly equal values apart: those of a bin in turn above and below."""
-    bins = np.floor(60 * (values - values.min()) / (np.ptp(values) or 1.0))
-    offsets = np.zeros(len(values))
-    for number in np.unique(bins):
-        chosen = np.flatnonzero(bins == number)
-        steps = (np.arange(len(chosen)) + 1) // 2 * np.where(np.arange(len(chosen)) % 2, 1, -1)
-        offsets[chosen] = steps
-    return 0.35 * offsets / max(float(np.abs(offsets).max()), 4.0)
+def _interval_columns(estimator: FLSRegressor, X: Any, y: Any, coverage: float | None, output: int) -> list[Array]:
+    """True values, predictions and both ends of the intervals of one output, each (rows,)."""
+    check_is_fitted(estimator, "system_")
+    parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
+    return [_output_of(values, output) for values in parts]
 
 
 def _output_of(values: Any, output: int) -> Array:

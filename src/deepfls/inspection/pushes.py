@@ -9,13 +9,19 @@ are averaged, by way of all subsets; with many inputs, random orders and their r
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from deepfls._checks.values import Array
-from deepfls.inspection.plain import PlainOutput, PlainSystem, RuleValues
-from deepfls.inspection.plain_model import AnyModel
+from deepfls.inspection.plain import PlainOutput, PlainSystem, RuleValues, rule_weights
+from deepfls.inspection.plain_model import AnyModel, PlainModel, reference_row, rows_of
+from deepfls.inspection.words import read_inputs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from deepfls.estimators.base import FLSEstimator
 
 # Up to so many inputs all 2^inputs subsets are evaluated.
 EXACT_INPUTS = 10
@@ -40,9 +46,32 @@ class Pushes(NamedTuple):
 
 
 def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: int = 0, n_evaluated: int = _ROWS) -> Pushes:
-    """Pushes for a row x (features,) from a reference row (features,), both in the units of the data.
+    """Pushes of the inputs of a row on the outputs.
 
-    ``n_evaluated`` is the number of rows that may be evaluated for it, about.
+    Parameters
+    ----------
+    plain : PlainSystem
+    x, reference : ndarray, shape (features,)
+        The row, and the row from which its inputs move, in the units of the data.
+    random_state : int
+        Seed of the orders where not all of them are averaged.
+    n_evaluated : int
+        Rows that may be evaluated, about.
+
+    Returns
+    -------
+    Pushes
+        Named tuple (base, pushes, exact): outputs at the reference, each (outputs,), and pushes, each (features, outputs).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> plain = PlainSystem.of(FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, X[:, 0]))
+    >>> base, pushes, exact = input_pushes(plain, X[0], X[1])
+    >>> bool(np.allclose(base.y + pushes.y.sum(axis=0), plain.output(X[:1]).y)), exact
+    (True, True)
     """
     # The push of an input that is at its reference is 0 in every order.
     moved = np.flatnonzero(x != reference)
@@ -143,3 +172,52 @@ def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:
     n = plain.n_rules
     lower, upper, consequents = rows[:, :n], rows[:, n : 2 * n], rows[:, 2 * n :].reshape(len(rows), n, -1)
     return plain.reduced(np.minimum(lower, upper), upper, consequents)
+
+
+# Many rows as a table
+
+
+def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
+    """The pushes of every input in every row as columns; :meth:`FLSRegressor.explain` names them."""
+    s = PlainModel.of(estimator)
+    x = rows_of(estimator, X)
+    pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))
+    # The rules of several systems stand one after another.
+    parts = zip(s.shares, s.systems, strict=True)
+    weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
+    strongest = weights.argmax(axis=1) + 1
+    familiarity = estimator.familiarity(X)
+    inputs = read_inputs(s.feature_names, s.columns)
+    pushes = np.stack([pushes[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
+    values: list[Array] = [
+        x[:, first] if column is None else np.array([column.category(row[first:end]) for row in x], dtype=object)
+        for _, first, end, column in inputs
+    ]
+    n_rows, n_inputs, n_outputs = pushes.shape
+    names = np.array([name for name, *_ in inputs], dtype=object)
+    columns: dict[str, Any] = {"row": np.repeat(np.arange(n_rows), n_inputs * n_outputs)}
+    if n_outputs > 1:
+        columns["output"] = np.tile(np.repeat(np.array(s.output_names, dtype=object), n_inputs), n_rows)
+    return columns | {
+        "input": np.tile(names, n_rows * n_outputs),
+        "value": np.repeat(np.stack(values, axis=1)[:, np.newaxis], n_outputs, axis=1).ravel(),
+        "push": pushes.transpose(0, 2, 1).ravel(),
+        "strongest_rule": np.repeat(strongest, n_inputs * n_outputs),
+        "familiarity": np.repeat(familiarity, n_inputs * n_outputs),
+    }
+
+
+def frame_of(columns: dict[str, Any]) -> Any:
+    """A pandas frame of columns, or a pyarrow table where pandas is not installed."""
+    try:
+        import pandas as pd
+    except ImportError:
+        return arrow_table(columns)
+    return pd.DataFrame(columns)
+
+
+def arrow_table(columns: dict[str, Any]) -> pa.Table:
+    """A pyarrow table of columns; those that hold texts and numbers become texts."""
+    import pyarrow as pa
+
+    return pa.table({name: list(map(str, v)) if v.dtype == object else pa.array(v) for name, v in columns.items()})

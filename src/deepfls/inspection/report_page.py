@@ -19,18 +19,18 @@ import numpy as np
 
 from deepfls import __version__, metrics
 from deepfls._checks.arguments import counted
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
-from deepfls.inspection.explanation import reference_row
-from deepfls.inspection.plain import PlainSystem, softmax
+from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import (
     AnyModel,
     PlainModel,
     check_rows_given,
     most_important,
     outputs_of,
+    reference_row,
     rows_of,
     true_values,
 )
@@ -77,7 +77,7 @@ _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 def write_report(
     estimator: FLSEstimator, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
 ) -> Path:
-    """Write the page of a fitted estimator; :meth:`FLSEstimator.to_report` has the parameters."""
+    """Write the page of a fitted estimator; :meth:`FLSRegressor.to_report` has the parameters."""
     target = Path(path)
     # A name read from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     write_whole(target, report_html(estimator, X, y, title=title).encode("utf-8", "xmlcharrefreplace"))
@@ -210,7 +210,7 @@ def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
 
 
 def _category_texts(s: PlainSystem, rule: int) -> list[str]:
-    """What a rule asks of every category, in the order of their columns; "any" where it asks nothing."""
+    """The condition of a rule on every category, in the order of their columns; "any" where it has none."""
     groups = [] if s.columns is None else s.columns.groups
     told = {clause.feature: clause for clause in clauses(s, rule, 4)} if groups else {}
     texts = []
@@ -221,7 +221,7 @@ def _category_texts(s: PlainSystem, rule: int) -> list[str]:
 
 
 def _sentence(s: PlainSystem, rule: int, inputs: set[int]) -> dict[str, Any]:
-    """A rule in words: its conditions, the inputs that may have almost any value, how many are not told, its outputs."""
+    """A rule in words: its conditions, inputs of almost any value, the number of conditions left out, its outputs."""
     found = clauses(s, rule, 4)
     told = [clause for clause in found if clause.feature in inputs]
     return {

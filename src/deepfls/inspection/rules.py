@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.arguments import check_count, check_number, check_option
+from deepfls._checks.arguments import check_count, check_number, check_option, printable
 from deepfls._checks.values import Array
 from deepfls.inspection.plain import PlainSystem, shares_of
 from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, true_values
@@ -23,7 +23,6 @@ from deepfls.inspection.words import (
     lower_firing_factor,
     markdown_name,
     number_text,
-    one_line,
     rendered,
     share_text,
     short_clauses,
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
 FORMATS = ("text", "markdown", "table", "json")
-# A set whose grade never falls below this share over the range of its input hardly tells one row from another.
+# A set whose grade never falls below this share over the range of its input hardly distinguishes rows.
 _DROP = 0.95
 # Rules that a notebook shows of Rules, and under the diagram of an estimator.
 _RULES_SHOWN, _LEADING = 20, 5
@@ -118,7 +117,7 @@ class Rules:
             return _table_text(shown, digits)
         if format == "markdown":
             return _document(shown, "rules.md", markdown_name, digits)
-        return _document(shown, "rules.txt", one_line, digits)
+        return _document(shown, "rules.txt", printable, digits)
 
     @property
     def systems(self) -> tuple[Rules, ...]:
@@ -187,7 +186,7 @@ class Rules:
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
-    """The rules of a fitted estimator; :meth:`FLSEstimator.rules` has the parameters."""
+    """The rules of a fitted estimator; :meth:`FLSRegressor.rules` has the parameters."""
     first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainModel.of(estimator).systems)
     return replace(first, others=tuple(others))
 

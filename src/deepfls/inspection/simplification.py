@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from deepfls._checks.arguments import check_number
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, softmax
 from deepfls.inspection.complexity import Complexity, complexity_of
-from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, softmax
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
 from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, true_values
 from deepfls.inspection.usage import rule_overlaps
 from deepfls.inspection.words import TextTable
@@ -111,7 +111,7 @@ class Simplification(NamedTuple):
 
 
 def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01) -> Simplification:
-    """A simpler estimator; :meth:`FLSEstimator.simplify` has the parameters."""
+    """A simpler estimator; :meth:`FLSRegressor.simplify` has the parameters."""
     check_number("tolerance", tolerance, minimum=0.0)
     n_systems = len(PlainModel.of(estimator).systems)
     if n_systems > 1:

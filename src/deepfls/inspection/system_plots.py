@@ -1,4 +1,4 @@
-"""Displays of a system: sets over the inputs, firing along an input, response to one input or two."""
+"""Displays of a system: sets over the inputs, firing along an input."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from deepfls._checks.arguments import check_count
 from deepfls._checks.values import Array
 from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
-from deepfls.inspection.plain import PlainOutput, PlainSystem, firing_shares, softmax
-from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, most_important, one_row, rows_of
+from deepfls.inspection.plain import PlainSystem, firing_shares
+from deepfls.inspection.plain_model import index_of, most_important, rows_of
 from deepfls.inspection.words import category_inputs, read_inputs, used_terms
 
 if TYPE_CHECKING:
@@ -84,25 +84,16 @@ class MembershipsDisplay:
         """
         s, title = _system_at(estimator, system)
         if features is None:
-            ranked = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, s.n_features)
-            # Rules name categories, not the sets of the inputs that a category makes.
-            named = category_inputs(s)
-            chosen = ([m for m in ranked if m not in named] or ranked)[:_PANELS]
+            chosen = _shown_inputs(estimator, s)
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
-        start: Any = getattr(estimator, "initial_sets_", None)
-        if start is not None:
-            first = sum(other.n_rules for other in estimator.systems_[:system])
-            start = start[:, first : first + s.n_rules]
-        if before and start is None:
-            raise ValueError("before must be False for a model that has no record of the sets that training began with.")
+        start = _sets_at_start(estimator, s, system) if before else None
         planes = [] if s.alphas is None else [s.plane(float(alpha)) for alpha in s.alphas[1:]]
         grids, lower, upper, at_start, inner, labels = [], [], [], [], [], []
-        if before and s.terms is not None:
-            raise ValueError("before must be False for a model with n_terms, whose picture shows terms, not rules.")
         for m in chosen:
-            centers = s.centers[:, m] if not before else np.concatenate([s.centers[:, m], start[0, :, m]])
-            grid = np.linspace(*_drawn_span(s, m, centers), n_points)
+            centers = s.centers[:, m] if start is None else np.concatenate([s.centers[:, m], start[0, :, m]])
+            low, high = s.input_span(m)
+            grid = np.linspace(min(low, float(centers.min())), max(high, float(centers.max())), n_points)
             grids.append(grid)
             grades = _interval_grades(grid, s, m)
             used = used_terms(s, m)
@@ -111,15 +102,21 @@ class MembershipsDisplay:
             lower.append(grades[0][:, columns])
             upper.append(grades[1][:, columns])
             inner.append([_interval_grades(grid, plane, m) for plane in planes])
-            if before:
+            if start is not None:
                 widths = start[2, :, m] * math.sqrt(2.0 * math.log(2.0) / s.grade_power)
                 at_start.append(_grades(grid, start[0, :, m], widths))
-        leading = None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist()
-        names = [s.feature_names[m] for m in chosen]
-        started = at_start if before else None
-        words = None if s.terms is None else labels
-        n_inputs = len(read_inputs(s.feature_names, s.columns))
-        return cls(names, grids, lower, upper, started, leading, inner if planes else None, n_inputs, words, title)
+        return cls(
+            [s.feature_names[m] for m in chosen],
+            grids,
+            lower,
+            upper,
+            before=at_start or None,
+            leading=None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist(),
+            inner=inner if planes else None,
+            n_inputs=len(read_inputs(s.feature_names, s.columns)),
+            words=None if s.terms is None else labels,
+            title=title,
+        )
 
     def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
@@ -223,10 +220,22 @@ def _system_at(estimator: FLSEstimator, number: int) -> tuple[PlainSystem, str]:
     return PlainSystem.of(estimator, number=number), f"system {number + 1} of {count}" if count > 1 else ""
 
 
-def _drawn_span(s: PlainSystem, feature: int, centers: Array) -> tuple[float, float]:
-    """The range of the data, widened to hold all centers; without a range, the centers and the sets around them."""
-    low, high = s.input_span(feature)
-    return min(low, float(centers.min())), max(high, float(centers.max()))
+def _shown_inputs(estimator: FLSEstimator, s: PlainSystem) -> list[int]:
+    """The inputs drawn by default. Rules name categories, not the sets of the inputs that a category makes."""
+    ranked = list(range(s.n_features)) if s.n_features <= _PANELS else most_important(estimator, s.n_features)
+    named = category_inputs(s)
+    return ([m for m in ranked if m not in named] or ranked)[:_PANELS]
+
+
+def _sets_at_start(estimator: FLSEstimator, s: PlainSystem, number: int) -> Array:
+    """The sets of a system that training began with, (4, rules, features)."""
+    start: Array | None = getattr(estimator, "initial_sets_", None)
+    if start is None:
+        raise ValueError("before must be False for a model that has no record of the sets that training began with.")
+    if s.terms is not None:
+        raise ValueError("before must be False for a model with n_terms, whose picture shows terms, not rules.")
+    first = sum(other.n_rules for other in estimator.systems_[:number])
+    return start[:, first : first + s.n_rules]
 
 
 def _interval_grades(grid: Array, s: PlainSystem, m: int) -> tuple[Array, Array]:
@@ -296,124 +305,4 @@ class FiringMapDisplay(Display):
         ax.set(xlabel=label(self.name), ylabel="rule", title=self.title)
         ax.invert_yaxis()
         ax.figure.colorbar(image, ax=ax, label="share of the firing")
-        return self._finish(ax)
-
-
-def _held_row(estimator: FLSEstimator, s: AnyModel, at: Any) -> Array:
-    """The row around which inputs vary: the one given, else the middle of the ranges."""
-    if at is not None:
-        return one_row(estimator, "at", at)
-    return np.array([sum(s.input_span(m)) / 2.0 for m in range(s.n_features)])
-
-
-def _responses(s: PlainModel, rows: Array) -> PlainOutput:
-    """Outputs for rows; probabilities for classes, which have no type-reduced set."""
-    found = s.output(rows)
-    return found if s.classes is None else PlainOutput(*[softmax(found.y)] * 3)
-
-
-def _response_name(s: PlainModel, k: int) -> str:
-    return s.output_names[k] if s.classes is None else f"probability of {s.output_names[k]}"
-
-
-@dataclass
-class ResponseCurveDisplay(Display):
-    """The output along one input, the others held, with the type-reduced set as a band; of a class its probability.
-
-    Parameters
-    ----------
-    name, output : str
-    x : ndarray, shape (points,)
-    y_left, y_right, y : ndarray, shape (points,)
-    """
-
-    name: str
-    output: str
-    x: Array
-    y_left: Array
-    y_right: Array
-    y: Array
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: FLSEstimator,
-        feature: int | str = 0,
-        *,
-        at: Any = None,
-        output: int | str = 0,
-        n_points: int = 200,
-        ax: Axes | None = None,
-    ) -> ResponseCurveDisplay:
-        """The response over the range of the training data, the other inputs as in ``at``, a row, or in mid-range."""
-        s = PlainModel.of(estimator)
-        m, k = index_of(feature, s.feature_names, "feature"), index_of(output, s.output_names, "output")
-        rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points, axis=0)
-        rows[:, m] = np.linspace(*s.input_span(m), n_points)
-        ends = (column[:, k] for column in _responses(s, rows))
-        return cls(s.feature_names[m], _response_name(s, k), rows[:, m], *ends).plot(ax)
-
-    def plot(self, ax: Axes | None = None, *, color: str = COLORS[0]) -> ResponseCurveDisplay:
-        """Draw the curve."""
-        ax = new_axes(ax, 5.0, 3.4)
-        if (self.y_left < self.y_right).any():
-            ax.fill_between(
-                self.x, self.y_left, self.y_right, color=color, alpha=0.25, linewidth=0, label="type-reduced set"
-            )
-        ax.plot(self.x, self.y, color=color, linewidth=1.5, label="crisp output")
-        if ax.collections:
-            ax.legend(frameon=False)
-        ax.set(xlabel=label(self.name), ylabel=label(self.output))
-        return self._finish(ax)
-
-
-@dataclass
-class ResponseSurfaceDisplay(Display):
-    """The output over two inputs, the others held; of a class its probability.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The inputs along the horizontal and the vertical axis.
-    output : str
-    x, y : ndarray, shape (points,)
-        Values of the two inputs.
-    values : ndarray, shape (points of y, points of x)
-    """
-
-    names: tuple[str, str]
-    output: str
-    x: Array
-    y: Array
-    values: Array
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: FLSEstimator,
-        features: tuple[int | str, int | str] = (0, 1),
-        *,
-        at: Any = None,
-        output: int | str = 0,
-        n_points: int = 60,
-        ax: Axes | None = None,
-    ) -> ResponseSurfaceDisplay:
-        """The response over the ranges of the training data, the other inputs as in ``at``, a row, or in mid-range."""
-        s = PlainModel.of(estimator)
-        first, second = (index_of(feature, s.feature_names, "features") for feature in features)
-        k = index_of(output, s.output_names, "output")
-        x, y = (np.linspace(*s.input_span(m), n_points) for m in (first, second))
-        rows = np.repeat(_held_row(estimator, s, at)[np.newaxis], n_points**2, axis=0)
-        rows[:, first], rows[:, second] = np.tile(x, n_points), np.repeat(y, n_points)
-        values = _responses(s, rows).y[:, k].reshape(n_points, n_points)
-        return cls((s.feature_names[first], s.feature_names[second]), _response_name(s, k), x, y, values).plot(ax)
-
-    def plot(self, ax: Axes | None = None, *, cmap: str = "viridis") -> ResponseSurfaceDisplay:
-        """Draw the surface."""
-        ax = new_axes(ax, 5.4, 4.0)
-        filled = ax.contourf(self.x, self.y, self.values, levels=24, cmap=cmap)
-        if np.ptp(self.values) > 0.0:
-            ax.contour(self.x, self.y, self.values, levels=8, colors="white", linewidths=0.5, alpha=0.6)
-        ax.figure.colorbar(filled, ax=ax, label=label(self.output))
-        ax.set(xlabel=label(self.names[0]), ylabel=label(self.names[1]))
         return self._finish(ax)

@@ -12,8 +12,8 @@ from sklearn.utils import check_random_state
 
 from deepfls import metrics
 from deepfls._checks.arguments import counted
-from deepfls._checks.values import Array
-from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of, softmax
+from deepfls._checks.values import Array, softmax
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of
 from deepfls.inspection.plain_model import PlainModel, rows_of, true_values, weighted_mean
 from deepfls.inspection.pushes import input_terms
 from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened
@@ -119,7 +119,7 @@ class DataExplanation:
 
 
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
-    """What rules and inputs do on rows X; :meth:`FLSEstimator.explain_data` has the parameters."""
+    """What rules and inputs do on rows X; :meth:`FLSRegressor.explain_data` has the parameters."""
     s = PlainModel.of(estimator)
     x = rows_of(estimator, X)
     truth = None if y is None else true_values(s, x, y)

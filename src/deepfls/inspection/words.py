@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.arguments import counted
+from deepfls._checks.arguments import counted, printable
 from deepfls.estimators.structure import LABELS
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 # Sets of a rule that a table or a notebook shows; the text and the JSON have all of them.
 _SETS_SHOWN = 8
+# Characters of a shortened name.
+_LONGEST_NAME = 40
 # Smallest grade of a category, relative to the largest, that is shown.
 _LEAST_GRADE = 0.05
 # The word for a set that says nothing about its input, and its least grade over the range of the input.
@@ -120,15 +122,10 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + [*names[-1:]])
 
 
-def one_line(name: object) -> str:
-    """A name on one line, with every control character as its escape."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(name))
-
-
-def shortened(name: object, width: int = 40) -> str:
-    """A name on one line of at most ``width`` characters."""
-    text = one_line(name)
-    return text if len(text) <= width else text[: width - 1] + "…"
+def shortened(name: object) -> str:
+    """A name on one line of at most 40 characters."""
+    text = printable(name)
+    return text if len(text) <= _LONGEST_NAME else text[: _LONGEST_NAME - 1] + "…"
 
 
 def markdown_name(name: object) -> str:
@@ -139,7 +136,7 @@ def markdown_name(name: object) -> str:
     >>> print(markdown_name("a|b <i>"))
     a\\|b &lt;i&gt;
     """
-    text = one_line(name).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = printable(name).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", text)
 
 
@@ -247,12 +244,12 @@ def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int
     """
     if digits is None:
         return " or ".join(
-            f"{one_line(name)} ({low!r} to {up!r})"
+            f"{printable(name)} ({low!r} to {up!r})"
             for name, low, up in zip(categories, lower.tolist(), upper.tolist(), strict=True)
         )
     share = upper / upper.max()
     shown = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
-    return " or ".join(f"{one_line(categories[place])} ({share[place]:.1f})" for place in shown)
+    return " or ".join(f"{printable(categories[place])} ({share[place]:.1f})" for place in shown)
 
 
 def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
@@ -305,7 +302,7 @@ def lower_firing_factor(s: PlainSystem, rule: int) -> float:
 def consequent_texts(s: PlainSystem, rule: int, digits: int | None, name: Callable[[object], str]) -> list[str]:
     """The THEN part, one text per output."""
     every = list(range(s.n_features)) if s.order == 1 else []
-    return [f"{_output_name(s, k, name)} = {_linear(s, rule, k, every, digits, name)}" for k in range(s.n_outputs)]
+    return [f"{output_name(s, k, name)} = {_linear(s, rule, k, every, digits, name)}" for k in range(s.n_outputs)]
 
 
 def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
@@ -326,7 +323,7 @@ def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count:
         reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
         chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
         text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{_output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
+        texts.append(f"{output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
     return texts
 
 
@@ -337,19 +334,19 @@ def _linear(
     return linear_text(s.intercepts[rule, output], terms, digits)
 
 
-def _output_name(s: PlainSystem, output: int, name: Callable[[object], str]) -> str:
+def output_name(s: AnyModel, output: int, name: Callable[[object], str] = str) -> str:
+    """An output as the system computes it: the target, or the score of a class; ``name`` makes names safe."""
     return f"{'' if s.classes is None else 'score of '}{name(s.output_names[output])}"
 
 
 def system_line(s: AnyModel) -> str:
     """One sentence on a system or a model."""
-    kind = KIND_NAMES[s.kind]
+    kind = f"{KIND_NAMES[s.kind]} system"
     inputs = counted(len(read_inputs(s.feature_names, s.columns)), "input")
     outputs = counted(s.n_outputs, "output") if s.classes is None else counted(s.n_outputs, "class", "es")
     if len(s.systems) > 1:
-        kind = f"Mean of {len(s.systems)} {kind} systems"
-        return f"{kind}: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
-    return f"{kind} system: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
+        kind = f"Mean of {len(s.systems)} {kind}s"
+    return f"{kind}: {counted(s.n_rules, 'rule')}, {inputs}, {outputs}."
 
 
 def read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:

@@ -10,7 +10,8 @@ import numpy as np
 
 from deepfls._checks.values import Array
 
-_REDUCTIONS = {"km": 0, "nt": 1, "bmm": 2, "sm": 3}
+# Type reductions that the kernels have, by their numbers in the record.
+REDUCTIONS = {"km": 0, "nt": 1, "bmm": 2, "sm": 3}
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def record_of(form: SystemForm, offsets: Mapping[str, int], settings: Mapping[st
         "n_planes": form.n_planes,
         "shared_spread": form.shared_spread,
         "interval": form.is_interval,
-        "reduction": _REDUCTIONS[form.type_reduction],
+        "reduction": REDUCTIONS[form.type_reduction],
         "with_spreads": "spreads" in form.parameters and not form.n_planes,
         "with_heights": "heights" in form.parameters,
         **{field: offsets[name] for field, name in form.parameters.items()},

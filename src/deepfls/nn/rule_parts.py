@@ -250,7 +250,7 @@ class IT2Antecedents(_Antecedents):
     def _sigma_pair(self) -> tuple[Tensor, Tensor]:
         raw = self._bounded(self.raw_sigmas, 2)
         if self.raw_spreads is None:
-            # The same object twice tells the firing that one product serves both.
+            # The same object twice: the firing then computes one product for both.
             sigmas = self._of_rules(positive(self.parameterization).value(raw), MAX_SIGMA)
             return sigmas, sigmas
         lower, upper = ordered_pair(self.parameterization).value(raw, self.raw_spreads)

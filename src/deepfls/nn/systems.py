@@ -13,7 +13,7 @@ from deepfls._checks.tensors import check_assigned_values, check_batch, check_ra
 from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing, share_of
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS, type_reduce, type_reduced_set, weighted_average
-from deepfls.kernels import SystemForm
+from deepfls.kernels import SystemForm, forms
 from deepfls.nn.constraints import ConstrainedModule
 from deepfls.nn.rule_parts import IT2Antecedents, T1Antecedents, TSKConsequents
 
@@ -103,7 +103,7 @@ class _FLS(ConstrainedModule):
         if not self.antecedents.within_bounds() or (terms is not None and terms.device.type != "cpu"):
             return None
         algorithm, reduction = getattr(self, "algorithm", "auto"), getattr(self, "type_reduction", "km")
-        if reduction == "km" and algorithm not in ("auto", "newton"):
+        if reduction not in forms.REDUCTIONS or (reduction == "km" and algorithm not in ("auto", "newton")):
             return None
         return SystemForm(
             n_features=self.n_features,

@@ -108,7 +108,7 @@ class Checkpoints:
 
 
 class CheckpointFolder:
-    """The checkpoints of one run; the leader reads and writes, the others are told."""
+    """The checkpoints of one run; the leader reads and writes them and sends what it read to the others."""
 
     def __init__(self, asked: Checkpoints, settings: Mapping[str, Any], group: Group) -> None:
         self.path = Path(asked.folder)

@@ -19,6 +19,7 @@ from torch import Tensor
 from deepfls.kernels.threads import one_blas_thread
 from deepfls.training.batches import (
     Batch,
+    ByAutograd,
     ByKernel,
     LossFunction,
     MemoryBatches,
@@ -237,8 +238,12 @@ def train(
     validation : Rows, optional
         Samples that decide which epoch's parameters are kept, of every process its own; with ``keeps_best=False`` they are
         only measured. Without them the last parameters are kept.
-    progress, group, checkpoints : optional
-        Told after every step and epoch; the processes that train together; where states are kept on the way.
+    progress : TrainingBar, optional
+        Updated after every step and epoch.
+    group : Group, optional
+        The processes that train together; one process by default.
+    checkpoints : CheckpointFolder, optional
+        Where the state of the run is stored while it trains.
     watch : callable, optional
         Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
         (unless the schedule follows from the number of epochs).
@@ -249,6 +254,11 @@ def train(
     revise : callable, optional
         Called after every epoch with its number, from 1, and the number of epochs; True if it changed conditions of rules,
         after which earlier parameters no longer count as the best.
+
+    Returns
+    -------
+    TrainResult
+        History, number of steps and the reason of the end; the system holds the trained parameters.
     """
     loss_function = config.loss_function()
     group = group or Group()
@@ -265,22 +275,10 @@ def train(
     found = None if checkpoints is None else checkpoints.found()
     if found is not None:
         run.load(found)
-    n_steps = batches.n_steps * config.epochs
     with one_blas_thread() if isinstance(step, ByKernel) else contextlib.nullcontext():
         try:
             while run.epoch < config.epochs and run.result.stopped_by == "epochs":
-                run.begin_epoch()
-                with contextlib.closing(batches.epoch(generator, run.step)) as epoch:  # type: ignore[type-var]
-                    for batch in epoch:
-                        first = run.epoch * batches.n_steps + run.step
-                        rates = [config.rate(first + k, n_steps) * run.slowdown for k in range(batch.n_steps)]
-                        steps = take_steps(step, run.optimizer, batch, rates, run.result.n_steps, flat, group)
-                        for part, losses in steps:
-                            run.add(part, losses)
-                            if progress is not None:
-                                progress.step(part.n_rows)
-                            if checkpoints is not None and checkpoints.due(run.result.n_steps):
-                                checkpoints.keep(run.state())
+                _take_epoch(run, batches, step, progress, group, checkpoints)
                 _end_epoch(run, batches.n_rows, system, loss_function, validation, progress, group, watch)
                 if revise is not None and revise(run.epoch, config.epochs):
                     run.forget_best()
@@ -299,6 +297,29 @@ def train(
     if warns and group.leads:
         _warn_of_end(run, validation is not None and keeps_best)
     return result
+
+
+def _take_epoch(
+    run: TrainingState,
+    batches: MemoryBatches | StreamBatches,
+    step: ByKernel | ByAutograd,
+    progress: TrainingBar | None,
+    group: Group,
+    checkpoints: CheckpointFolder | None,
+) -> None:
+    """Take the steps of an epoch from the position of the run on."""
+    config, n_steps = run.config, run.n_steps * run.config.epochs
+    run.begin_epoch()
+    with contextlib.closing(batches.epoch(run.generator, run.step)) as epoch:  # type: ignore[type-var]
+        for batch in epoch:
+            first = run.epoch * run.n_steps + run.step
+            rates = [config.rate(first + k, n_steps) * run.slowdown for k in range(batch.n_steps)]
+            for part, losses in take_steps(step, run.optimizer, batch, rates, run.result.n_steps, run.flat, group):
+                run.add(part, losses)
+                if progress is not None:
+                    progress.step(part.n_rows)
+                if checkpoints is not None and checkpoints.due(run.result.n_steps):
+                    checkpoints.keep(run.state())
 
 
 def _end_epoch(

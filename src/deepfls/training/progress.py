@@ -51,10 +51,10 @@ class _Bar:
 class TrainingBar(_Bar):
     """The progress of training, with epoch and loss."""
 
-    def __init__(self, n_epochs: int, n_rows: int, description: str = "training", *, n_done: int = 0) -> None:
+    def __init__(self, n_epochs: int, n_rows: int, *, n_done: int = 0) -> None:
         fields = {"epoch": 0, "epochs": n_epochs, "losses": "loss -"}
         columns = ("epoch {task.fields[epoch]}/{task.fields[epochs]}", "{task.fields[losses]}")
-        super().__init__(description, n_epochs * n_rows, fields, *columns)
+        super().__init__("training", n_epochs * n_rows, fields, *columns)
         self._done = n_done
 
     def compiled(self, seconds: float) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, evenly_spaced
 from deepfls.functional.firing import share_of
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
@@ -46,7 +46,7 @@ def start_from_tree(
         rows = filled(rows)
     target = y.detach().cpu().double().numpy()
     weight = None if sample_weight is None else sample_weight.detach().cpu().double().numpy()
-    seen = slice(None, None, -(-len(rows) // _TREE_ROWS))
+    seen = evenly_spaced(len(rows), _TREE_ROWS)
     tree = DecisionTreeRegressor(
         max_leaf_nodes=max(system.n_rules, 2),
         min_samples_leaf=_LEAF_ROWS,
