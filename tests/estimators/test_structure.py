@@ -10,6 +10,9 @@ import pandas as pd
 import pytest
 
 from deepfls import FLSRegressor, load
+from deepfls.estimators import system_runs
+from deepfls.estimators.choice import choice_paths
+from deepfls.estimators.settings import RegressorSettings, train_config
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import outputs_of
 from estimator_cases import LABELS, NAMES, X, Y, both, classifier, regressor
@@ -122,6 +125,31 @@ def test_simplification_prunes_rules_and_conditions_and_keeps_the_terms() -> Non
     np.testing.assert_allclose(outputs, simpler.predict(TABLE), rtol=1e-9)
     few = regressor(max_conditions=2, epochs=20).fit(TABLE, Y).simplify(TABLE, Y, tolerance=0.5).estimator
     np.testing.assert_allclose(outputs_of(PlainSystem.of(few), X)[:, 0], few.predict(TABLE), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("few", "n_starts"), [(len(X) + 1, 8), (len(X), 4)])
+def test_few_rows_have_twice_as_many_starts(monkeypatch: pytest.MonkeyPatch, few: int, n_starts: int) -> None:
+    losses: list[float] = []
+    measured = system_runs.mean_loss
+
+    def noted(*arguments: Any) -> Any:
+        losses.append(float(measured(*arguments)))
+        return losses[-1]
+
+    monkeypatch.setattr(system_runs, "mean_loss", noted)
+    monkeypatch.setattr(system_runs.recipe, "FOLD_ROWS", few)
+    model = regressor(n_terms=3, epochs=2).fit(TABLE, Y)
+    assert len(losses) == n_starts
+    scaled = (model.predict(TABLE) - Y) / model.y_scaling_.scale
+    assert np.square(scaled).mean() == pytest.approx(min(losses), rel=1e-3)
+
+
+def test_run_without_decay_needs_no_margin_where_rules_share_terms() -> None:
+    cases: list[tuple[dict[str, Any], float]] = [({"n_terms": 3}, 1.0), ({"max_conditions": 2}, 1.0), ({}, 0.95)]
+    for options, factor in cases:
+        settings = RegressorSettings(**options)
+        last = choice_paths(settings, train_config(settings, 500), 500)[-1]
+        assert (last.decay, last.factor) == (0.0, factor)
 
 
 def test_general_systems_have_no_terms() -> None:

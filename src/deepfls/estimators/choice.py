@@ -59,8 +59,10 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
         long, *others = (path for path in paths if path.rate == path.width == 1.0)
         short = [dataclasses.replace(long, shares=(share,), factor=_CLEARLY) for share in long.shares[:-1:2]]
         # Sets that rules share and few conditions hold a system back by themselves: of the paths for little noise the one
-        # without decay is compared, and earlier than in other fits.
-        exact = [dataclasses.replace(path, shares=path.shares[-1:], below=_LITTLE_NOISE) for path in others[-1:]]
+        # without decay is compared, earlier than in other fits, and need not be better by a factor.
+        exact = [
+            dataclasses.replace(path, shares=path.shares[-1:], below=_LITTLE_NOISE, factor=1.0) for path in others[-1:]
+        ]
         return (dataclasses.replace(long, shares=long.shares[-1:]), *reversed(short), *exact)
     if config.schedule in ("averaged", "constant"):
         return paths

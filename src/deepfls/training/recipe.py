@@ -33,7 +33,7 @@ class Path:
 
 
 # Rows from which one part is held out instead of folds, and rows beyond which a sample of so many is used.
-_FOLD_ROWS, CHOICE_ROWS = 4_000, 16_000
+FOLD_ROWS, CHOICE_ROWS = 4_000, 16_000
 _N_FOLDS = 3
 # Factor of the learning rate on slow paths.
 _SLOW = 0.4
@@ -59,7 +59,7 @@ def paths(n_rows: int, *, several: bool, slow: bool = False) -> tuple[Path, ...]
     second = Path(_SLOW, decay, shares=usual.shares) if slow else Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
     narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
     # Strong decay is the safer guess, so these must be better by a factor. Large tables have steps enough.
-    shares = (1.0, 2.0) if n_rows < _FOLD_ROWS else (1.0,)
+    shares = (1.0, 2.0) if n_rows < FOLD_ROWS else (1.0,)
     rate = _SLOW if slow else 1.0
     long = Path(rate, 1.0, shares=shares, below=0.1, factor=0.95)
     exact = Path(rate, 0.0, shares=shares, below=0.01, factor=0.95)
@@ -99,7 +99,7 @@ def weight_decay(n_rows: int) -> float:
 
 def fold_shares(n_rows: int) -> tuple[int, int]:
     """Parts into which rows are divided, and how many of them are held out in turn."""
-    return (_N_FOLDS, _N_FOLDS) if n_rows < _FOLD_ROWS else (5, 1)
+    return (_N_FOLDS, _N_FOLDS) if n_rows < FOLD_ROWS else (5, 1)
 
 
 def usual_rules(n_rows: int) -> int:
