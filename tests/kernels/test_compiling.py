@@ -57,6 +57,25 @@ def test_edit_of_a_called_file_is_compiled_again(tmp_path: Path) -> None:
     assert run(folder)[0] != f"{expected} 1"
 
 
+def test_kept_code_works_beside_code_that_is_compiled_after_it(tmp_path: Path) -> None:
+    # Kernels that allocate memory: machine code that is not linked to all it needs ends the process.
+    program = """
+import sys
+import numpy as np
+from deepfls.kernels.mixing import count_ranks
+for dtype in sys.argv[1:]:
+    places, ascending, ranks = np.array([4, 0, 3], dtype), np.empty(4, np.int64), np.empty(3, np.int64)
+    count_ranks(places, 6, ascending, ranks)
+    print(ascending[:3].tolist(), ranks.tolist(), sum(count_ranks.stats.cache_hits.values()))
+"""
+    variables = {**os.environ, "PYTHONPATH": str(SOURCE.parent), "NUMBA_CACHE_DIR": str(tmp_path)}
+    expected = "[0, 3, 4] [2, 0, 1]"
+    for dtypes, hits in ((["int64"], [0]), (["int64", "int32"], [1, 1]), (["int32", "int64"], [1, 2])):
+        command = [sys.executable, "-c", program, *dtypes]
+        done = subprocess.run(command, capture_output=True, text=True, env=variables, check=False)
+        assert (done.stdout.splitlines(), done.stderr) == ([f"{expected} {n}" for n in hits], "")
+
+
 def test_read_only_install_keeps_code_in_the_cache_of_the_user(tmp_path: Path) -> None:
     folder = copied_package(tmp_path / "install")
     blocker = folder / "deepfls" / "kernels" / "__pycache__"

@@ -17,6 +17,7 @@ from typing import Any
 
 from numba import config as _config
 from numba import njit as _njit
+from numba.core.caching import FunctionCache
 
 from deepfls.functional import constants
 
@@ -54,15 +55,30 @@ def _cache_folder() -> Path | None:
 _FOLDER = _cache_folder()
 
 
+class _KeptCode(FunctionCache):
+    """Machine code on disk. It is loaded without what Numba needs for compiling alone, which takes a fifth of a second.
+
+    Numba's own method calls ``target_context.refresh()``: what machine code is linked to, and all types of functions.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.load_additional_registries()  # the first of the two; the compiler does the rest where it is needed
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)
+
+
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     """A kernel that Python calls: compiled on first call, kept on disk where a folder can be written to."""
-    with _LOCK:  # Numba reads CACHE_DIR when a function is decorated, not later
-        before = config.CACHE_DIR
-        config.CACHE_DIR = str(_FOLDER)
-        try:
-            return njit(cache=_FOLDER is not None, **_OPTIONS)(function)
-        finally:
-            config.CACHE_DIR = before
+    kernel = njit(**_OPTIONS)(function)
+    if _FOLDER is not None:
+        with _LOCK:  # Numba reads CACHE_DIR when a cache is made, not later
+            before = config.CACHE_DIR
+            config.CACHE_DIR = str(_FOLDER)
+            try:
+                kernel._cache = _KeptCode(function)  # as with the option `cache`
+            finally:
+                config.CACHE_DIR = before
+    return kernel
 
 
 def inner(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -71,5 +87,5 @@ def inner(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A part of one kernel, as if it stood in its text: a function of its own would be optimised a second time there."""
+    """A part of one function, as if it stood in its text: a function of its own would be optimised a second time there."""
     return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, inline="always", **_OPTIONS)(function)

@@ -23,7 +23,7 @@ from deepfls.functional.constants import (
     MIN_SPREAD_LOGIT,
 )
 from deepfls.kernels.arithmetic import exponentials, index
-from deepfls.kernels.compiling import inner
+from deepfls.kernels.compiling import inlined, inner
 
 # A system and a loss as the kernels take them: one record, because every further argument of a call costs its price.
 FORM = np.dtype(
@@ -43,7 +43,7 @@ FORM = np.dtype(
 VALUE, BY_SIGMA, BY_SPREAD = range(3)
 
 
-@inner
+@inlined
 def _fill_ordered_widths(theta, form, powers, sets):
     """σ̄ = e^raw and σ̲ = r σ̄, with r in [MIN_RATIO, 1] by the sigmoid of the raw spread."""
     lower, upper, n = sets[0], sets[-1], sets.shape[2]
@@ -61,7 +61,7 @@ def _fill_ordered_widths(theta, form, powers, sets):
         lower[BY_SPREAD, i] = decay * inverse / (1.0 + decay) * upper[VALUE, i]
 
 
-@inner
+@inlined
 def _fill_paper_widths(theta, form, sets):
     """σ̄ = |σ'| + |Δ| and σ̲ = |σ'| - |Δ|, each held within its bounds; without spreads σ = |σ'|."""
     lower, upper = sets[0], sets[-1]

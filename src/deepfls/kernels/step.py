@@ -34,7 +34,7 @@ BLOCK_ROWS, _BLOCK_NUMBERS = 128, 8192
 _LN2 = math.log(2.0)
 
 
-@inner
+@inlined
 def _point_loss(code, option, error):
     """Loss of an error y - t and its slope; at kinks the slope that autograd gives."""
     size, sign = abs(error), np.sign(error)
@@ -50,7 +50,7 @@ def _point_loss(code, option, error):
     return error * error, 2.0 * error
 
 
-@inner
+@inlined
 def _cross_entropy(row, label, values, slopes):
     """Cross-entropy of the outputs of a row, and its slopes."""
     n_outputs, peak, total = values.shape[2], values[row, CRISP, 0], 0.0
@@ -121,7 +121,7 @@ def _expand(rows, order, first, n_rows, origin, missing, expanded, extended):
         extended[i, extended.shape[1] - 1] = 1.0
 
 
-@inner
+@inlined
 def _add(part, total):
     """Add a matrix to another one. An expression of arrays takes longer to compile."""
     for i in range(part.shape[0]):

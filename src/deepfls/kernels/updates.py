@@ -17,7 +17,7 @@ import numpy as np
 from deepfls._checks.values import Array
 from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA
 from deepfls.kernels.arithmetic import index
-from deepfls.kernels.compiling import compiled, inner
+from deepfls.kernels.compiling import compiled, inlined, inner
 from deepfls.kernels.forms import SystemForm
 from deepfls.kernels.step import row_kernel
 
@@ -35,7 +35,7 @@ UPDATE = np.dtype(
 )
 
 
-@inner
+@inlined
 def _clip(gradient, n, largest_norm):
     """Scale the first ``n`` numbers of a gradient down to a norm, with the formula of torch's clip_grad_norm_."""
     total = 0.0
@@ -47,7 +47,7 @@ def _clip(gradient, n, largest_norm):
             gradient[i] *= scale
 
 
-@inner
+@inlined
 def _adam(theta, gradient, means, squares, form, rate):
     """A step of Adam with the formula of torch.optim.Adam."""
     beta1, beta2, eps, l2 = form.beta1, form.beta2, form.eps, form.l2
@@ -62,7 +62,7 @@ def _adam(theta, gradient, means, squares, form, rate):
         theta[i] -= size * mean / (math.sqrt(square) / root + eps)
 
 
-@inner
+@inlined
 def _decay(theta, form, share):
     """Move the slopes by ``share`` of the way to their mean over the rules."""
     for m in range(form.n_columns):
