@@ -59,6 +59,18 @@ def test_explain_explains_a_row(run: Run, model: str) -> None:
     assert content["true"] == [0.16]
 
 
+def test_explain_counts_rows_as_the_file_does(run: Run, model: str, folder: Path) -> None:
+    (folder / "new.csv").write_text("x,z,y\n1,-10,\n2,-20,4\n")
+    first, second = (json.loads(run("explain", model, "new.csv", "--row", row, "--json").stdout) for row in (1, 2))
+    assert first["true"] is None
+    assert second["true"] == [4.0]
+    (folder / "second.csv").write_text("x,z\n2,-20\n")
+    alone = json.loads(run("explain", model, "second.csv", "--row", 1, "--json").stdout)
+    assert second["outputs"] == alone["outputs"]
+    run("explain", model, "new.csv", "--out", "pushes.csv")
+    assert set(csv.read_csv(folder / "pushes.csv")["row"].to_pylist()) == {1, 2}
+
+
 def test_explain_works_for_classes_and_categories(run: Run) -> None:
     run(
         "train",

@@ -172,7 +172,7 @@ BAD: dict[str, tuple[tuple[str, ...], int, str]] = {
         ("--coverage", "0.999"),
         1,
         "The calibration set must have 999 rows or more to promise a coverage of 0.999, got 100; hold more out with "
-        "calibration_fraction, train on more rows, or ask for 0.99 or less.",
+        "--calibration-fraction, train on more rows, or ask for 0.99 or less.",
     ),
     "group": (
         ("--coverage", "0.9", "--group-calibration", "n"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -242,6 +243,8 @@ def test_predict_leaves_the_old_file_when_writing_fails(
     assert sorted(path.name for path in folder.iterdir()) == ["m.fls", "p.csv", "plant.csv"]
 
 
-def test_standard_input_is_refused_with_what_to_do(refused: Callable[..., str]) -> None:
-    message = "A table cannot be read from standard input: write it to a file, and give that file."
+def test_standard_input_is_refused_with_what_to_do(refused: Callable[..., str], folder: Path) -> None:
+    message = "A table cannot be read from standard input or a pipe: write it to a file, and give that file."
     assert refused("train", "-", "--target", "y", code=1) == message
+    os.mkfifo(folder / "pipe")
+    assert refused("train", "pipe", "--target", "y", code=1) == message

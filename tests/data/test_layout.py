@@ -180,3 +180,13 @@ def test_dash_alone_is_a_missing_class_unless_others_are_named() -> None:
 def test_copies_of_the_target_are_told(y: list[Any]) -> None:
     with pytest.warns(UserWarning, match="^Column 'b c' equals the target in every row; --drop 'b c' leaves it out of the"):
         tell_of_copies(pa.table({"a": [1.0, 2.0, 3.0], "b c": y, "d": [None, *y[1:]]}), np.array(y))
+
+
+def test_target_of_numbers_may_have_texts_that_the_user_calls_missing() -> None:
+    table = data(a=[1, 2, 3], y=["1", "keine", "2"])
+    assert learn_layout(table, ["y"]).target_kind == "text"
+    layout = learn_layout(table, ["y"], missing_values=["keine"])
+    assert layout.target_kind == "number"
+    with pytest.warns(UserWarning, match="^1 row without a target is left out.$"):
+        known = with_targets(table, layout, missing_values=["keine"])
+    assert targets(known, layout, classes=False).tolist() == [1.0, 2.0]

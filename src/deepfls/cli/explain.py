@@ -50,7 +50,7 @@ def explain(
         find_files(data)
     with output.working("reading"):
         opened = open_model(model, targets=target or [])
-        rows = None if data is None else opened.read(data)
+        rows = None if data is None else opened.read(data, all_rows=row is not None or out is not None)
     from deepfls.inspection.rules import content as rules_content
 
     x: Any = None if rows is None else rows.x
@@ -71,7 +71,7 @@ def explain(
         if row > rows.table.n_rows:
             raise UsageError(f"--row must be at most {rows.table.n_rows}, the rows of {rows.table.label}, got {row}.")
         explanation = opened.estimator.explain(x.slice(row - 1, 1) if hasattr(x, "slice") else x[row - 1 : row])
-        truth = None if y is None else y[row - 1 : row].ravel().tolist()
+        truth = None if y is None or None in y[row - 1] else y[row - 1].tolist()
         output.text(explanation.to_text(digits=digits))
         if truth is not None:
             output.text(f"True: {', '.join(map(str, truth))}\n")

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from deepfls._checks.arguments import listed, quoted
 from deepfls._checks.values import Array
 from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.frames import raw_table
-from deepfls.data.layout import learn_layout, table_decimal, with_targets
+from deepfls.data.layout import has_targets, learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.tables import (
     DELIMITED,
@@ -48,24 +50,32 @@ class Model(TableModel):
         """Read a table into memory."""
         return read_table(source, text_columns=self.text_columns)
 
-    def read(self, source: str, *, need_targets: bool = False, nulls: str = "drop") -> TableRows:
+    def read(self, source: str, *, need_targets: bool = False, nulls: str = "drop", all_rows: bool = False) -> TableRows:
         """A table, its inputs, and the true values if the table has them; ``need_targets`` requires them.
 
-        Rows without a true value are left out then, or an error where ``nulls`` is "error".
+        Rows without a true value are left out then, or an error where ``nulls`` is "error". With ``all_rows`` they stay, so
+        that rows count as in the file, and their true value is None.
         """
         table = self.table(source)
         names = self.layout.targets
         if not names:
-            known = tuple(getattr(self.estimator, "target_names_", ()))
-            names = known if set(known) <= set(table.names) else ()
+            named = tuple(getattr(self.estimator, "target_names_", ()))
+            names = named if set(named) <= set(table.names) else ()
         if need_targets:
             check_targets_named(names)
             table.require(names, why=" to compare with")
         model = replace(self, layout=replace(self.layout, targets=names))
-        has_targets = bool(names) and set(names) <= set(table.names)
-        if has_targets:
-            table = with_targets(table, model.layout, nulls, self.estimator.missing_values, self.estimator.decimal)
-        return TableRows(table, model.inputs(table), model.targets(table) if has_targets else None)
+        if not names or not set(names) <= set(table.names):
+            return TableRows(table, model.inputs(table), None)
+        written = self.estimator.missing_values, self.estimator.decimal
+        if not all_rows:
+            table = with_targets(table, model.layout, nulls, *written)
+            return TableRows(table, model.inputs(table), model.targets(table))
+        known = has_targets(table, model.layout, *written)
+        y = np.full((table.n_rows, len(names)), None, dtype=object)
+        if known.any():
+            y[known] = model.targets(replace(table, table=table.table.filter(known))).reshape(-1, len(names))
+        return TableRows(table, model.inputs(table), y)
 
     def stream(self, source: str, extra: Sequence[str], output: CommandOutput) -> tuple[ParquetFiles, list[str]]:
         """The files of a table to be read by row groups, and the columns to read: those of the model and ``extra``."""

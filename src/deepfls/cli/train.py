@@ -172,6 +172,7 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
         drop=given.get("drop", ()),
         weight=given.get("weight"),
         decimal=decimal,
+        missing_values=arguments.get("missing_values"),
     )
     layout, classes = _with_task(layout, given.get("task", "auto"))
     if start is not None and classes:

@@ -20,7 +20,7 @@ from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, without_sentinels
 from deepfls.data.frames import number_array
 from deepfls.data.tables import KINDS, DataTable, TableError, kind_of
-from deepfls.data.written import DOUBTFUL, NumberStyle, number_style
+from deepfls.data.written import DOUBTFUL, NumberStyle, is_missing_text, number_style
 
 # Different texts from which a target of numbers with a word among them is not a list of classes.
 _MANY_TEXTS = 20
@@ -63,6 +63,7 @@ def learn_layout(
     drop: Sequence[str] = (),
     weight: str | None = None,
     decimal: str = "auto",
+    missing_values: Sequence[str] | None = None,
 ) -> Layout:
     """The columns of a model: features are by default all but targets, sample weights and columns to drop.
 
@@ -92,7 +93,7 @@ def learn_layout(
                 "column with --target."
             )
         if kind == "text":
-            style = number_style_of(data, name, decimal)
+            style = number_style_of(data, name, decimal, missing_values)
             if style is not None:
                 kind = "number"
                 for fact in style.facts:
@@ -111,19 +112,23 @@ def table_decimal(data: DataTable) -> str:
     return "," if marks == {","} else "auto"
 
 
-def number_style_of(data: DataTable, name: str, decimal: str = "auto") -> NumberStyle | None:
+def number_style_of(
+    data: DataTable, name: str, decimal: str = "auto", missing_values: Sequence[str] | None = None
+) -> NumberStyle | None:
     """How a text column of targets or weights writes numbers; None for classes.
 
     Nearly all texts must be numbers; few different ones with a word among them, or with a unit, are classes.
     """
-    distinct = distinct_texts(data.column(name), None)[0]
+    distinct = [t for t in distinct_texts(data.column(name), None)[0] if not is_missing_text(t, missing_values or ())]
     style = number_style(distinct, decimal)
     if style is None or ((style.wrong or style.unit) and len(distinct) <= _MANY_TEXTS):
         return None
     return style
 
 
-def numbers(data: DataTable, name: str, decimal: str = "auto", hint: str = "") -> Array:
+def numbers(
+    data: DataTable, name: str, decimal: str = "auto", hint: str = "", missing_values: Sequence[str] | None = None
+) -> Array:
     """A column as float64, NaN where a value is missing; numbers may be written as text.
 
     ``hint`` is what an error advises for a column of text.
@@ -132,7 +137,7 @@ def numbers(data: DataTable, name: str, decimal: str = "auto", hint: str = "") -
     kind = kind_of(column.type)
     if kind == "text":
         distinct, places = distinct_texts(column, None)
-        style = number_style_of(data, name, decimal)
+        style = number_style_of(data, name, decimal, missing_values)
         if style is not None:
             return np.array([*map(style.number, distinct), None], dtype=np.float64)[places]
         plain = NumberStyle(".", True, (), ())
@@ -167,7 +172,7 @@ def has_targets(
         if kind in ("text", "category"):
             found &= distinct_texts(column, missing_values)[1] >= 0
             if kind == "text" and layout.target_kind == "number":
-                found &= ~np.isnan(numbers(data, name, decimal, _AS_CLASSES))
+                found &= ~np.isnan(numbers(data, name, decimal, _AS_CLASSES, missing_values))
         elif kind == "number":
             found &= ~np.isnan(without_sentinels(number_array(column), missing_values))
         else:

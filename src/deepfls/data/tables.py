@@ -109,8 +109,8 @@ def find_files(path: str | Path) -> list[Path]:
     file = Path(path)
     if _ADDRESS.match(str(path)):
         raise TableError(of_address(str(path)))
-    if str(path) == "-":
-        raise TableError("A table cannot be read from standard input: write it to a file, and give that file.")
+    if str(path) in ("-", "/dev/stdin") or file.is_fifo():
+        raise TableError("A table cannot be read from standard input or a pipe: write it to a file, and give that file.")
     if file.is_dir():
         held = [entry.name.lower() for entry in file.iterdir() if entry.is_file()]
         endings = [ending for ending in ENDINGS if any(name.endswith(ending) for name in held)]
