@@ -335,40 +335,32 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
     found = list(columns.columns)
     seen: dict[bytes, list[tuple[str, Array]]] = {}  # by the bytes of a few rows
     for place, (column, values) in enumerate(zip(columns.columns, table.values, strict=True)):
-        numbers = column.encoded(values, {})[:, 0] if column.role == "number" else None
-        reason = _constant_category(column, values) if numbers is None else _useless(column.name, numbers, seen)
-        if reason:
-            found[place] = notes.left_out(column, reason)
-        if numbers is not None and columns.named and _numbers_rows(column.name, numbers):
-            notes.add(column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs")
+        if column.role == "category" and len(column.categories) == 1:
+            has_gaps = bool((column.encoded(values, {}) != column.codes[0]).any())
+            if not has_gaps:
+                found[place] = notes.left_out(column, _CONSTANT)
+        elif column.role == "number":
+            numbers = column.encoded(values, {})[:, 0]
+            some = np.ascontiguousarray(numbers[:64])
+            if (some == some[0]).all() and (numbers == numbers[0]).all():
+                found[place] = notes.left_out(column, _CONSTANT)
+            elif np.isnan(some).all() and np.isnan(numbers).all():
+                found[place] = notes.left_out(column, _EMPTY)
+            else:
+                others = seen.setdefault(some.tobytes(), [])
+                first = next((name for name, other in others if np.array_equal(numbers, other, equal_nan=True)), None)
+                if first is not None:
+                    found[place] = notes.left_out(column, f"repeats column {first!r}")
+                others.append((column.name, numbers))
+                if columns.named and _numbers_rows(column.name, numbers):
+                    notes.add(
+                        column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs"
+                    )
     if all(column.role == "left out" for column in found):
         notes.forget(_CONSTANT)  # nothing varies: the model is a constant, and the constant columns stay
         warnings.warn("No column of X varies: the model gives the same for every row.", stacklevel=5)
         return columns
     return Columns(tuple(found), columns.named)
-
-
-def _constant_category(column: Column, values: Any) -> str:
-    """The reason to leave a column of categories out: all rows have the same one. Empty if they have not."""
-    if column.role != "category" or len(column.categories) > 1:
-        return ""
-    return "" if (column.encoded(values, {}) != column.codes[0]).any() else _CONSTANT
-
-
-def _useless(name: str, numbers: Array, seen: dict[bytes, list[tuple[str, Array]]]) -> str:
-    """The reason to leave a column of numbers out: constant, empty, or equal to one in ``seen``. Empty if there is none.
-
-    A column that varies is added to ``seen``.
-    """
-    some = np.ascontiguousarray(numbers[:64])
-    if (some == some[0]).all() and (numbers == numbers[0]).all():
-        return _CONSTANT
-    if np.isnan(some).all() and np.isnan(numbers).all():
-        return _EMPTY
-    others = seen.setdefault(some.tobytes(), [])
-    first = next((other for other, values in others if np.array_equal(numbers, values, equal_nan=True)), None)
-    others.append((name, numbers))
-    return "" if first is None else f"repeats column {first!r}"
 
 
 def _numbers_rows(name: str, numbers: Array) -> bool:
