@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from _timing import threads
+from deepfls import metrics
 from deepfls.data.datasets import Dataset
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
@@ -106,6 +107,15 @@ def read_table(name: str, folder: Path) -> tuple[Array, Array]:
         raise FileNotFoundError(f"{folder} must have the file {name}.csv, {name}.csv.gz or extra/{name}.csv.gz.")
     values = pd.read_csv(path).drop(columns="year", errors="ignore").to_numpy(dtype=float)
     return values[:, : -N_TARGETS[name]], z_scores(values[:, -N_TARGETS[name] :])
+
+
+def interval_measures(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
+    """Share of targets covered, mean width over their range, and interval score."""
+    return {
+        "picp": metrics.picp(y, lower, upper),
+        "pinaw": metrics.pinaw(y, lower, upper),
+        "score": metrics.interval_score(y, lower, upper, coverage),
+    }
 
 
 @dataclass(frozen=True)

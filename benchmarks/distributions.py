@@ -27,7 +27,7 @@ import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
-from _protocol import N_TARGETS, Array, random_split, read_table
+from _protocol import N_TARGETS, Array, interval_measures, random_split, read_table
 from _report import cell_parser, key_of, markdown_table, measured_cells, write_results
 from deepfls import FLSRegressor, metrics
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
@@ -69,14 +69,6 @@ def of_distribution(y: Array, quantiles: Array) -> dict[str, float]:
     return {"crps": metrics.crps(y, quantiles, LEVELS), "pinball": float(pinball.mean())}
 
 
-def of_interval(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
-    return {
-        "picp": metrics.picp(y, lower, upper),
-        "pinaw": metrics.pinaw(y, lower, upper),
-        "score": metrics.interval_score(y, lower, upper, coverage),
-    }
-
-
 def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
     settings: dict[str, Any] = {"n_rules": N_RULES, "random_state": seed, **SETTINGS[model]}
     if "coverage" in settings:  # as many rows as 99 % needs
@@ -88,7 +80,7 @@ def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_te
     if "coverage" not in settings:
         return cell
     for coverage in NOMINAL:
-        cell[f"{coverage}"] = of_interval(y_test, *fitted.predict_interval(x_test, coverage=coverage), coverage)
+        cell[f"{coverage}"] = interval_measures(y_test, *fitted.predict_interval(x_test, coverage=coverage), coverage)
     if settings["kind"] == "gt2":
         cell["divided"] = coverage_of_divisions(fitted, x_test, y_test, seed)
     else:
@@ -131,7 +123,7 @@ def measure_boosted(seed: int, x: Array, y: Array, x_test: Array, y_test: Array)
         lower, upper = pair[0].predict(x_test) - shift, pair[1].predict(x_test) + shift
         # Boosted quantiles may cross: the interval is then the point between them.
         middle = 0.5 * (lower + upper)
-        cell[f"{coverage}"] = of_interval(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
+        cell[f"{coverage}"] = interval_measures(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
     return cell
 
 

@@ -22,9 +22,9 @@ import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from threadpoolctl import threadpool_limits
 
-from _protocol import N_TARGETS, Array, random_split, read_table
+from _protocol import N_TARGETS, Array, interval_measures, random_split, read_table
 from _report import cell_parser, key_of, markdown_table, measured_cells, write_results
-from deepfls import FLSRegressor, metrics
+from deepfls import FLSRegressor
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
 
 N_RULES = 30
@@ -42,14 +42,6 @@ PUBLISHED = {
 }
 
 
-def measured(y: Array, lower: Array, upper: Array, coverage: float) -> dict[str, float]:
-    return {
-        "picp": metrics.picp(y, lower, upper),
-        "pinaw": metrics.pinaw(y, lower, upper),
-        "score": metrics.interval_score(y, lower, upper, coverage),
-    }
-
-
 def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_test: Array) -> dict[str, Any]:
     """Error and intervals of one of our models; the model without intervals has only an error."""
     options: dict[str, Any] = {"kind": "t1" if model == "t1" else "it2", "n_rules": N_RULES, "random_state": seed}
@@ -64,13 +56,13 @@ def measure_fuzzy(model: str, seed: int, x: Array, y: Array, x_test: Array, y_te
         with torch.no_grad():
             reduced = fitted.system_.reduce(torch.from_numpy(fitted.x_scaling_.apply(x_test)))
         ends = [fitted.y_scaling_.invert(end.cpu().numpy()) for end in (reduced.y_left, reduced.y_right)]
-        cell["raw"] = measured(y_test, *ends, NOMINAL[0])
+        cell["raw"] = interval_measures(y_test, *ends, NOMINAL[0])
     assert fitted.calibration_ is not None
     cell["held_out"] = fitted.calibration_.n_rows
     for coverage in NOMINAL:
         if coverage > fitted.calibration_.largest_coverage:
             fitted = FLSRegressor(**(options | {"coverage": coverage})).fit(x, y)
-        cell[f"{coverage}"] = measured(y_test, *fitted.predict_interval(x_test, coverage=coverage), coverage)
+        cell[f"{coverage}"] = interval_measures(y_test, *fitted.predict_interval(x_test, coverage=coverage), coverage)
     return cell
 
 
@@ -93,7 +85,7 @@ def measure_boosted(seed: int, x: Array, y: Array, x_test: Array, y_test: Array)
         lower, upper = lower - shift, upper + shift
         # Boosted quantiles may cross: the interval is then the point between them.
         middle = 0.5 * (lower + upper)
-        cell[f"{coverage}"] = measured(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
+        cell[f"{coverage}"] = interval_measures(y_test, np.minimum(lower, middle), np.maximum(upper, middle), coverage)
     return cell
 
 

@@ -66,7 +66,7 @@ def main(folder: Path) -> None:
         try:
             FLSRegressor(**SETTINGS).fit(regression(folder / "bad" / "*.parquet", nulls="error"))
         except ValueError as error:
-            said |= {"error": str(error), "told": getattr(error, "told", False)}
+            said |= {"error": str(error), "told": getattr(error, "reported_by_leader", False)}
     print(json.dumps(said))
 
 

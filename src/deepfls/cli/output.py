@@ -208,7 +208,7 @@ class OneLineGroup(TyperGroup):
             if debug and not usage:
                 raise
             code = USAGE if usage else ERROR
-            if not getattr(error, "told", False):  # another process has printed it
+            if not getattr(error, "reported_by_leader", False):
                 print_error(_sentence(error))
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -125,7 +125,7 @@ def fit(
             ),
         )
         try:
-            with _patient() if least == most else contextlib.nullcontext():
+            with _long_start_timeout() if least == most else contextlib.nullcontext():
                 fitted = trainer.fit().return_value
         except TrainingFailedError as error:
             raise ClusterError(f"The fit on Ray failed: {_reason(error)}.") from error
@@ -283,7 +283,7 @@ def _connected(
 
 
 @contextlib.contextmanager
-def _patient() -> Iterator[None]:
+def _long_start_timeout() -> Iterator[None]:
     """Let a fixed number of workers take ten minutes to find room, where the user has set no time.
 
     Ray's minute is short on a busy machine. It stays where the run may go on with fewer workers: Ray notices a removed

@@ -38,7 +38,7 @@ def trained(work: dict[str, Any]) -> FLSRegressor | FLSClassifier | Exception | 
         estimator.fit(work["source"], checkpoints=work["checkpoints"])
     except (ValueError, TypeError) as error:
         # An error that all workers know of ends the run. Ray takes any other one for the loss of a worker.
-        if size > 1 and not hasattr(error, "told"):
+        if size > 1 and not hasattr(error, "reported_by_leader"):
             raise
         return error.with_traceback(None) if leads else None
     return estimator if leads else None

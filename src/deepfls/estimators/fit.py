@@ -262,8 +262,9 @@ def _trained_on_arrays(
         corrector = None
         if choice is not None and choice.corrected:
             corrector = member_corrector(run, structure, data, rows, task, random)
-        corrects = learns_means(task, config)
-        members = trained_systems(own, run.settings.n_systems, rows, corrects=corrects, corrector=corrector)
+        members = trained_systems(
+            own, run.settings.n_systems, rows, corrects=learns_means(task, config), corrector=corrector
+        )
     return _Trained(
         systems=[member.system for member in members],
         rows=[member.rows for member in members],

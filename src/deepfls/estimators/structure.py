@@ -228,7 +228,7 @@ def restore_frozen(system: T1FLS | IT2FLS, masks: Mapping[str, Tensor], earlier:
                 parameter[mask] = before[name].detach().to(parameter)[mask]
 
 
-# What the data say of sets
+# Limits and revisions of sets that follow from the data
 
 
 def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:

@@ -195,7 +195,7 @@ KIND_NAMES = {"t1": "Type-1", "it2": "Interval Type-2", "gt2": "General Type-2"}
 class Clause(NamedTuple):
     """One clause of an IF part: input, word, center with all its widths, center with the upper width alone.
 
-    Where rules share terms the word says it all: the numbers, in the vocabulary, are left empty here.
+    Where rules share terms the word is enough, and the numbers, which the vocabulary has, are empty.
     """
 
     feature: int
@@ -365,10 +365,9 @@ def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
     if s.kind == "t1":
         lines = ["x is about c (±w): grade 2^-((x - c) / w)², which is 1 at c and 1/2 at c ± w."]
     else:
-        width = "±w" if s.uncertainty == "h" else "±w to v"
+        width, upper = ("±w", "w") if s.uncertainty == "h" else ("±w to v", "v")
         height = ", height h" if "h" in s.uncertainty else ""
         factor = "h times " if height else ""
-        upper = "w" if s.uncertainty == "h" else "v"
         lines = [
             f"x is about c ({width}{height}): lower grade {factor}2^-((x - c) / w)², upper grade 2^-((x - c) / {upper})², "
             f"which is 1 at c and 1/2 at c ± {upper}."
@@ -386,8 +385,7 @@ def how_to_read(s: PlainSystem, digits: int | None) -> list[str]:
     elif s.type_reduction == "nt":
         output = f"{average} lower plus upper firing"
     else:
-        mix = [0.5] if s.mix is None else s.mix.tolist()
-        shares = ", ".join(number_text(value, digits) for value in mix)
+        shares = ", ".join(number_text(value, digits) for value in ([0.5] if s.mix is None else s.mix.tolist()))
         output = f"{shares} times {average} the lower firing, and the rest by the upper firing"
     if s.alphas is not None:
         levels = ", ".join(number_text(alpha, digits) for alpha in s.alphas)

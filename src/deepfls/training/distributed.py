@@ -82,7 +82,7 @@ class Group:
     def together(self) -> Iterator[None]:
         """An error of one process is raised in all of them, so that no process waits for another; the leader reports it.
 
-        The error then has the attribute ``told``: True in the other processes.
+        The error then has the attribute ``reported_by_leader``: True in the other processes.
         """
         if self.size == 1:
             yield
@@ -97,7 +97,7 @@ class Group:
         if first is None:
             return
         error = error or ValueError(first)
-        error.told = not self.leads  # type: ignore[attr-defined]  # read by the command line
+        error.reported_by_leader = not self.leads  # type: ignore[attr-defined]  # read by the command line
         raise error
 
 
