@@ -53,6 +53,13 @@ def test_rows_without_noise_are_learned_without_decay() -> None:
     assert FLSRegressor(kind="t1", random_state=0).fit(X, smooth + NOISE).chosen_["weight_decay"] > 0.0
 
 
+def test_quantiles_of_rows_without_noise_are_learned_without_decay() -> None:
+    smooth = X[:, 0] * X[:, 1] + X[:, 2]
+    for noise, without in ((0.0, True), (1.0, False)):
+        model = FLSRegressor(kind="gt2", loss="quantiles", n_rules=12, random_state=0).fit(X, smooth + noise * NOISE)
+        assert (model.chosen_["weight_decay"] == 0.0) == without
+
+
 def test_mixture_is_in_the_rules() -> None:
     model = FLSRegressor(n_rules=4, random_state=0).fit(X, X[:, 0] + 3 * NOISE)
     assert 0 < model.chosen_["line_share"][0] <= 1

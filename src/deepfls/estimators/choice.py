@@ -35,6 +35,8 @@ _CLEARLY = 0.8
 _LITTLE_NOISE = 0.1
 # Levels of the planes whose ends are compared as quantiles.
 _LEVELS = (0.04, 0.2, 0.4, 0.6, 0.8, 1.0)
+# Their mean loss where they are the quantiles of normal noise of variance 1: that of 2 φ(z) at the quantiles z of α/2.
+_LOSS_OF_NOISE = 0.5456
 
 
 def is_chosen(settings: Settings) -> bool:
@@ -49,6 +51,9 @@ def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[
     restricted = settings.n_terms is not None or settings.max_conditions is not None
     slow = settings.loss == "quantiles" and settings.learning_rate == "auto" and not restricted
     paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto", slow=slow)
+    if settings.loss == "quantiles":  # its losses are those of absolute errors; the limits are of squared ones
+        limits = [(_LOSS_OF_NOISE * math.sqrt(path.below), math.sqrt(path.factor)) for path in paths]
+        paths = tuple(dataclasses.replace(p, below=b, factor=f) for p, (b, f) in zip(paths, limits, strict=True))
     if settings.learning_rate != "auto":
         paths = tuple(path for path in paths if path.rate == 1.0)
     if settings.weight_decay != "auto":
