@@ -71,6 +71,9 @@ def test_sparse_tables_are_learned_from() -> None:
     table = np.where(np.abs(X) > 1, X, 0.0)
     model = FLSRegressor(**QUICK).fit(sparse.csr_matrix(table), Y)
     np.testing.assert_array_equal(model.predict(sparse.csc_matrix(table)), model.predict(table))
+    frame = pd.DataFrame(table, columns=["a", "b", "c"])
+    model = FLSRegressor(**QUICK).fit(frame.astype({"a": pd.SparseDtype(float, 0.0), "b": pd.SparseDtype(float, 0.0)}), Y)
+    np.testing.assert_array_equal(model.predict(frame.astype(pd.SparseDtype(float, 0.0))), model.predict(frame))
 
 
 def test_eval_set_is_measured_and_changes_nothing() -> None:

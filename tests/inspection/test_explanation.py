@@ -192,6 +192,11 @@ def test_explaining_many_rows_gives_a_frame() -> None:
     np.testing.assert_allclose(second["familiarity"], model.familiarity(X[1:2])[0], rtol=1e-9)
 
 
+def test_explaining_a_number_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^x must be one row of shape .* with features=4, got \(\)\.$"):
+        regressor("km", 1).explain(2)
+
+
 def test_frame_of_several_outputs_names_them() -> None:
     frame = regressor("t1").explain(X[:2])
     assert frame["output"].tolist() == (["y0"] * 4 + ["y1"] * 4) * 2

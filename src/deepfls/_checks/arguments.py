@@ -28,13 +28,16 @@ def counted(count: int, noun: str, ending: str = "s") -> str:
 
 
 def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> str:
-    """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close.
+    """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close."""
+    found = nearest(name, options, similarity)
+    return "" if found is None else f" Did you mean {found!r}?"
 
-    Letter case and outer blanks are ignored.
-    """
+
+def nearest(name: str, options: Iterable[str], similarity: float = 0.6) -> str | None:
+    """The option nearest to a mistyped name, or None when none is close; letter case and outer blanks are ignored."""
     plain = {option.strip().casefold(): option for option in options}
     matches = difflib.get_close_matches(str(name).strip().casefold(), plain, n=1, cutoff=similarity)
-    return f" Did you mean {plain[matches[0]]!r}?" if matches else ""
+    return plain[matches[0]] if matches else None
 
 
 def printable(text: object) -> str:

@@ -7,7 +7,6 @@ one line and an exit code, or a traceback with ``--debug``.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import json
 import math
 import os
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from deepfls._checks.arguments import printable
+from deepfls._checks.arguments import nearest, printable
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -248,5 +247,5 @@ def _unknown_option(name: str, context: typer.Context | None) -> str:
     if RENAMED.get(name) in known:
         return f"{name} is now called {RENAMED[name]}."
     plain = {option.lstrip("-"): option for option in known if option.startswith("--")}
-    near = difflib.get_close_matches(name.lstrip("-"), plain, n=1, cutoff=_SIMILAR)
-    return f"There is no option {name}." + (f" Did you mean {plain[near[0]]}?" if near else "")
+    near = nearest(name.lstrip("-"), plain, _SIMILAR)
+    return f"There is no option {name}." + (f" Did you mean {plain[near]}?" if near else "")

@@ -47,7 +47,8 @@ def as_table(table: Any) -> Any:
             raise ValueError(f"X must have rows and columns, got shape {tuple(table.shape)}.")
         if any(str(kind).startswith("complex") for kind in getattr(table, "dtypes", ())):
             raise ValueError(_COMPLEX)
-        return table
+        sparse = [k for k, kind in enumerate(getattr(table, "dtypes", ())) if str(kind).startswith("Sparse[")]  # of pandas
+        return table.astype({names[k]: table.dtypes.iloc[k].subtype for k in sparse}) if sparse else table
     if isinstance(table, np.ma.MaskedArray):
         return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "iufb" else table.filled(None)
     if not hasattr(table, "iloc") and not isinstance(table, np.ndarray):

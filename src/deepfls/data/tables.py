@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
+from deepfls._checks.arguments import counted, did_you_mean, listed, nearest, quoted
 from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
 
@@ -136,8 +136,10 @@ def of_address(path: str) -> str:
 
 def no_such_file(path: Path, what: str = "file") -> str:
     """The error of a file that does not exist, with the nearest name in its folder."""
-    near = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
-    return f"There is no {what} {quoted(path)}.{did_you_mean(path.name, near, _NEAR_FILE)}"
+    names = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
+    near = nearest(path.name, names, _NEAR_FILE)
+    hint = "" if near is None else f" Did you mean {quoted(path.with_name(near))}?"
+    return f"There is no {what} {quoted(path)}.{hint}"
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:

@@ -99,7 +99,7 @@ class ResultMethods(FLSEstimator):
 
         # np.shape of a pyarrow table would make one array of all columns, which dates and numbers do not have.
         shape = X.shape if hasattr(X, "shape") else np.shape(X)
-        if len(shape) == 1 or len(X) == 1:
+        if len(shape) < 2 or shape[0] == 1:
             return explain(self, X, reference=reference)
         return frame_of(explained_rows(self, X, reference=reference))
 
