@@ -115,7 +115,8 @@ def test_missing_file_is_refused_with_a_near_name(write: Write) -> None:
     assert refused("zebra.parquet") == "There is no file 'zebra.parquet'."
     assert refused("nowhere/plant.csv") == "There is no file 'nowhere/plant.csv'."
     folder = Path.cwd()
-    assert refused(f"{folder}/plnat.csv") == f"There is no file '{folder}/plnat.csv'. Did you mean '{folder}/plant.csv'?"
+    assert refused("./../" + folder.name + "/plnat.csv").endswith(f" Did you mean '../{folder.name}/plant.csv'?")
+    assert refused(f"{folder}/plnat.csv").endswith(f" Did you mean '{folder}/plant.csv'?")
 
 
 def test_pattern_without_a_match_is_refused(write: Write) -> None:

@@ -138,7 +138,7 @@ def no_such_file(path: Path, what: str = "file") -> str:
     """The error of a file that does not exist, with the nearest name in its folder."""
     names = [entry.name for entry in path.parent.iterdir() if entry.is_file()] if path.parent.is_dir() else []
     near = nearest(path.name, names, _NEAR_FILE)
-    hint = "" if near is None else f" Did you mean {quoted(path.with_name(near))}?"
+    hint = "" if near is None else f" Did you mean {str(path.with_name(near))!r}?"
     return f"There is no {what} {quoted(path)}.{hint}"
 
 
