@@ -265,7 +265,7 @@ def test_sparse_tables_are_made_dense_up_to_a_size() -> None:
     from scipy import sparse
 
     assert as_table(sparse.eye(3)).tolist() == np.eye(3).tolist()
-    with pytest.raises(ValueError, match="must have at most 134,217,728 values as a sparse matrix"):
+    with pytest.raises(ValueError, match="must have at most 134,217,728 values in sparse form"):
         as_table(sparse.csr_matrix((2**20, 2**10)))
 
 

@@ -10,6 +10,7 @@ import pytest
 from scipy import sparse
 
 from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls.data import frames
 from deepfls.inspection.plain import PlainSystem
 
 RANDOM = np.random.default_rng(0)
@@ -74,6 +75,13 @@ def test_sparse_tables_are_learned_from() -> None:
     frame = pd.DataFrame(table, columns=["a", "b", "c"])
     model = FLSRegressor(**QUICK).fit(frame.astype({"a": pd.SparseDtype(float, 0.0), "b": pd.SparseDtype(float, 0.0)}), Y)
     np.testing.assert_array_equal(model.predict(frame.astype(pd.SparseDtype(float, 0.0))), model.predict(frame))
+
+
+def test_sparse_frames_too_large_to_be_made_dense_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "MAX_DENSE", 899)
+    message = r"^X must have at most 899 values in sparse form, which are made dense, got 900; choose fewer columns"
+    with pytest.raises(ValueError, match=message):
+        FLSRegressor(**QUICK).fit(pd.DataFrame(X).astype(pd.SparseDtype(float, 0.0)), Y)
 
 
 def test_eval_set_is_measured_and_changes_nothing() -> None:

@@ -48,7 +48,10 @@ def as_table(table: Any) -> Any:
         if any(str(kind).startswith("complex") for kind in getattr(table, "dtypes", ())):
             raise ValueError(_COMPLEX)
         sparse = [k for k, kind in enumerate(getattr(table, "dtypes", ())) if str(kind).startswith("Sparse[")]  # of pandas
-        return table.astype({names[k]: table.dtypes.iloc[k].subtype for k in sparse}) if sparse else table
+        if sparse:
+            _check_dense_size(len(table), len(sparse))
+            table = table.astype({names[k]: table.dtypes.iloc[k].subtype for k in sparse})
+        return table
     if isinstance(table, np.ma.MaskedArray):
         return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "iufb" else table.filled(None)
     if not hasattr(table, "iloc") and not isinstance(table, np.ndarray):
@@ -80,13 +83,17 @@ def _not_a_table(table: Any) -> str:
 
 
 def _dense(table: Any) -> Array:
-    n_values = int(table.shape[0]) * int(table.shape[1])
+    _check_dense_size(*table.shape)
+    return np.asarray(table.toarray())
+
+
+def _check_dense_size(n_rows: int, n_columns: int) -> None:
+    n_values = int(n_rows) * int(n_columns)
     if n_values > MAX_DENSE:
         raise ValueError(
-            f"X must have at most {MAX_DENSE:,} values as a sparse matrix, which is made dense, got {n_values:,}; "
+            f"X must have at most {MAX_DENSE:,} values in sparse form, which are made dense, got {n_values:,}; "
             "choose fewer columns or rows."
         )
-    return np.asarray(table.toarray())
 
 
 def is_frame(table: Any) -> bool:
