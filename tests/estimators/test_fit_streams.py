@@ -126,6 +126,12 @@ def test_warm_start_continues(path: Path) -> None:
     assert not torch.equal(model.system_.centers, before)
 
 
+def test_warm_start_refuses_another_number_of_targets(path: Path) -> None:
+    model = FLSRegressor(**SETTINGS, warm_start=True).fit(regression(path))
+    with pytest.raises(ValueError, match=r"^n_outputs must stay 1 with warm_start=True, got 2"):
+        model.fit(regression(path, target=["y", "z"]))
+
+
 def test_warm_start_refuses_other_classes(path: Path, tmp_path: Path) -> None:
     model = FLSClassifier(**SETTINGS, warm_start=True).fit(ParquetSource(path, target="label", features=["a", "b"]))
     other = write(tmp_path / "other", {**columns(), "label": np.where(columns()["y"] > 0, "yes", "no")})

@@ -20,6 +20,7 @@ from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
+from deepfls.estimators.intervals import CalibratedModel
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import (
     MISSING,
@@ -220,10 +221,9 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return list(self._model.systems)
 
     @property
-    def _interval_system(self) -> ScaledSystem | None:
-        """The system that was calibrated, where it is not that of the predictions."""
+    def _calibrated(self) -> CalibratedModel:
         part = getattr(self, "interval_model_", None)
-        return None if part is None else part._model
+        return CalibratedModel(self._model, getattr(self, "calibration_", None), None if part is None else part._model)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -134,7 +134,7 @@ def adaptive_scores(probabilities: Array) -> Array:
     return scores
 
 
-def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty: float) -> Array:
+def fit_log_scale(design: Array, residuals: Array, penalty: float) -> Array:
     """Coefficients (terms + 1, outputs) of the logarithm of a local scale, the constant last.
 
     ``log s = design · b + b₀`` maximises the likelihood of residuals whose absolute values have the mean s (an exponential
@@ -147,22 +147,22 @@ def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty
         # A system that can pass through every row has residuals without information about new rows.
         return found
     for output, sizes in enumerate(np.abs(residuals).T):
-        mean = float(np.average(sizes, weights=weight))
+        mean = float(np.average(sizes))
         if not mean > 0 or np.ptp(sizes) == 0:
             continue
-        coefficients = _gamma_regression(design, sizes / mean + _RESIDUAL_FLOOR, weight, penalty)
+        coefficients = _gamma_regression(design, sizes / mean + _RESIDUAL_FLOOR, penalty)
         if np.isfinite(coefficients).all():
             found[:, output] = coefficients
     return found
 
 
-def _gamma_regression(design: Array, sizes: Array, weight: Array | None, penalty: float) -> Array:
+def _gamma_regression(design: Array, sizes: Array, penalty: float) -> Array:
     """Coefficients (terms + 1,) that minimise the mean of ``log s + sizes / s`` plus ``penalty`` / 2 |b|².
 
     Not scikit-learn's: it warns where the optimiser stops before the last digits, which do not matter here, and warnings
     cannot be held back in one thread alone.
     """
-    share = np.full(len(sizes), 1.0 / len(sizes)) if weight is None else weight / weight.sum()
+    share = np.full(len(sizes), 1.0 / len(sizes))
 
     def loss_and_slope(own: Array) -> tuple[float, Array]:
         logs = np.clip(design @ own[:-1] + own[-1], -_LARGEST_LOG, _LARGEST_LOG)
@@ -213,32 +213,26 @@ class Calibration:
 
     def quantile(self, coverage: float, x: Array) -> Array:
         """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""
-        if self.groups is None:
-            return conformal_quantile(self.scores, coverage, self.weight)[None]
-
-        def quantile(rows: Array, group: str) -> Array:
-            weight = None if self.weight is None else self.weight[rows]
-            return conformal_quantile(self.scores[rows], coverage, weight, group=group)
-
-        return self._by_group(quantile, x, (self.scores.shape[1],))
+        return self._by_group(
+            x,
+            lambda rows, weight, group: conformal_quantile(self.scores[rows], coverage, weight, group=group),
+        )
 
     def signed_quantile(self, level: float, x: Array) -> tuple[Array, Array]:
         """Side and score of a quantile of the target for rows x, each (rows, outputs) or (1, outputs)."""
         if self.sides is None:
             raise ValueError("predict_quantiles must follow a calibration that kept the sides of its scores; fit again.")
+        sides = self.sides
+        found = self._by_group(
+            x,
+            lambda rows, weight, group: conformal_level(self.scores[rows], sides[rows], level, weight, group=group),
+        )
+        return found[:, 0], found[:, 1]
+
+    def _by_group(self, x: Array, quantile: Callable[[Array | slice, Array | None, str], Array]) -> Array:
+        """What a function of calibration rows, their weights and the name of their group gives for rows x, (rows, ...)."""
         if self.groups is None:
-            return tuple(conformal_level(self.scores, self.sides, level, self.weight)[:, None])
-
-        def quantile(rows: Array, group: str) -> Array:
-            assert self.sides is not None
-            weight = None if self.weight is None else self.weight[rows]
-            return conformal_level(self.scores[rows], self.sides[rows], level, weight, group=group)
-
-        return tuple(self._by_group(quantile, x, (2, self.scores.shape[1])).swapaxes(0, 1))
-
-    def _by_group(self, quantile: Callable[[Array, str], Array], x: Array, shape: tuple[int, ...]) -> Array:
-        """What a function of the calibration rows of a group, and its name, gives for the groups of rows x, (rows, ...)."""
-        assert self.groups is not None
+            return quantile(slice(None), self.weight, "")[None]
         known, member = np.unique(self.groups, axis=0, return_inverse=True)
         asked, place = np.unique(comparable(x[:, list(self.group_columns)]), axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
@@ -250,10 +244,11 @@ class Calibration:
                 f"group must be one that was calibrated, {shown}, got {unknown[0]}{more}; fit with rows of that group, or "
                 "with group_calibration=None."
             )
-        quantiles = np.empty((len(asked), *shape))
-        for row, at in enumerate(found.argmax(axis=1)):
-            quantiles[row] = quantile(member.ravel() == at, group_name(known[at]))
-        return quantiles[place.ravel()]
+        quantiles = []
+        for at in found.argmax(axis=1):
+            rows = member.ravel() == at
+            quantiles.append(quantile(rows, None if self.weight is None else self.weight[rows], group_name(known[at])))
+        return np.stack(quantiles)[place.ravel()]
 
     def arrays(self) -> dict[str, Array]:
         """The arrays by name, for a model file."""

@@ -17,7 +17,6 @@ from deepfls.data.frames import is_none
 from deepfls.data.written import alike
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.file_methods import FileMethods
-from deepfls.estimators.intervals import predicted_set
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import CLASSIFIER_TEXT, ClassifierSettings
 
@@ -169,7 +168,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, FileMethods, ClassifierSetti
         array(['up'], dtype='<U4')
         """
         x = self._known_x(X)
-        return predicted_set(self._model, getattr(self, "calibration_", None), x, coverage, self._interval_system)
+        return self._calibrated.class_set(x, coverage)
 
 
 def _labels(y: Any) -> Array:

@@ -11,7 +11,7 @@ from deepfls._checks.values import Array, check_finite_table, check_number_targe
 from deepfls.data.arrays import ArraySource
 from deepfls.estimators.base import CheckpointsOrPath, checked_weight, is_streamed
 from deepfls.estimators.file_methods import FileMethods
-from deepfls.estimators.intervals import PredictionInterval, check_levels, predicted_interval, predicted_quantiles
+from deepfls.estimators.intervals import PredictionInterval
 from deepfls.estimators.result_methods import ResultMethods
 from deepfls.estimators.settings import REGRESSOR_TEXT, RegressorSettings
 
@@ -119,8 +119,7 @@ class FLSRegressor(RegressorMixin, ResultMethods, FileMethods, RegressorSettings
         True
         """
         x = self._known_x(X)
-        calibration = getattr(self, "calibration_", None)
-        ends = predicted_interval(self._model, calibration, x, coverage, self._interval_system)
+        ends = self._calibrated.interval(x, coverage)
         return PredictionInterval(*(end[:, 0] for end in ends)) if self._single_target_ else ends
 
     def predict_quantiles(self, X: Any, levels: Any) -> Array:
@@ -151,10 +150,8 @@ class FLSRegressor(RegressorMixin, ResultMethods, FileMethods, RegressorSettings
         >>> model.predict_quantiles(X, [0.05, 0.5, 0.95]).shape
         (300, 3)
         """
-        x, asked = self._known_x(X), check_levels(levels)
-        calibration = getattr(self, "calibration_", None)
-        learned = isinstance(self.loss, str) and self.loss == "quantiles"
-        found = predicted_quantiles(self._model, calibration, x, asked, self._interval_system, learned=learned)
+        x = self._known_x(X)
+        found = self._calibrated.quantiles(x, levels, learned=isinstance(self.loss, str) and self.loss == "quantiles")
         return found[:, :, 0] if self._single_target_ else found
 
     def __sklearn_tags__(self) -> Any:

@@ -1,7 +1,4 @@
-"""The structure of a system: the settings that shape it, its inputs and outputs, and what is known of its sets.
-
-Shared terms have words, sets have limits from the data, and frozen rules and sets stay as they are while the rest learns.
-"""
+"""The structure of a system: the settings that shape it, its inputs and outputs, words of its terms, and what is frozen."""
 
 from __future__ import annotations
 
@@ -15,19 +12,14 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_count, check_option
-from deepfls._checks.values import Array, evenly_spaced
 from deepfls.estimators.settings import Settings
 from deepfls.nn.constraints import separate_generator
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
-from deepfls.training.start import SPACING_ROWS, width_limits
-from deepfls.training.terms import ConditionRevision
 
 if TYPE_CHECKING:
-    from deepfls.data.arrays import TrainingData
     from deepfls.data.columns import Columns
-    from deepfls.training.batches import Rows
 
 KINDS = ("t1", "it2", "gt2")
 TNORMS = ("auto", "product", "htsk")
@@ -130,9 +122,6 @@ def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structu
     return Structure(**chosen, n_features=n_features, n_outputs=n_outputs)
 
 
-# Rules and sets that stay as they are
-
-
 def structure_for(
     settings: Settings, columns: Columns, n_outputs: int, n_rows: int, earlier: Structure | None
 ) -> Structure:
@@ -150,6 +139,9 @@ def structure_for(
         spans = zip(given, columns.spans, strict=True)
         settings = replace(settings, n_terms=[count for count, (first, end) in spans for _ in range(first, end)])
     return structure_of(settings, columns.width, n_outputs)
+
+
+# Rules and sets that stay as they are
 
 
 def rule_numbers(frozen_rules: Any, n_rules: int) -> list[int]:
@@ -226,51 +218,3 @@ def restore_frozen(system: T1FLS | IT2FLS, masks: Mapping[str, Tensor], earlier:
             if name in masks:
                 mask = masks[name].to(parameter.device)
                 parameter[mask] = before[name].detach().to(parameter)[mask]
-
-
-# Limits and revisions of sets that follow from the data
-
-
-def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:
-    """The targets; for classes logits of +2 for the class and -2 / (classes - 1) for the others."""
-    if data.classes is None:
-        return rows.target
-    n = len(data.classes)
-    logits = 2.0 * (np.eye(n) * n - 1.0) / max(n - 1, 1)
-    return torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
-
-
-def condition_revision(
-    system: T1FLS | IT2FLS, settings: Settings, structure: Structure, data: TrainingData, rows: Rows
-) -> ConditionRevision:
-    """What revises the conditions of the rules of a system with terms while it trains; rows are in scaled units."""
-    fixed = np.zeros(structure.n_rules, dtype=bool)
-    fixed[rule_numbers(settings.frozen_rules, structure.n_rules)] = True
-    return ConditionRevision(
-        system,
-        rows.x,
-        desired_outputs(rows, data),
-        n_terms=structure.terms_per_input,
-        max_conditions=structure.max_conditions,
-        frozen=fixed,
-    )
-
-
-def joined_range(first: Array, second: Array) -> Array:
-    """The range that holds both, (2, features)."""
-    return np.stack([np.minimum(first[0], second[0]), np.maximum(first[1], second[1])])
-
-
-def set_range(system: T1FLS | IT2FLS, structure: Structure, data: TrainingData, earlier: T1FLS | IT2FLS | None) -> None:
-    """Hold the sets of a system within the range of the training data, in scaled units, if its structure requires it."""
-    if structure.n_terms is not None or structure.centers_within != "data":
-        return  # terms have limits of their own
-    centers = data.x_scaling.apply(data.input_range)
-    some = data.measured.x[evenly_spaced(data.measured.n_rows, SPACING_ROWS)]
-    widths = width_limits(data.x_scaling.apply(some), centers)
-    before = None if earlier is None else earlier.antecedents.width_limits
-    if before is not None:
-        # An earlier fit may have had wider limits, and an imported system sets of any width.
-        limits = before.cpu().numpy()
-        widths = joined_range(widths, np.stack([limits[0].min(axis=0), limits[1].max(axis=0)]))
-    system.antecedents.set_range(*centers, *widths)

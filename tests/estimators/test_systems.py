@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from deepfls import FLSClassifier, FLSRegressor, load, metrics
-from deepfls.estimators import choice, system_runs
-from deepfls.estimators.side_by_side import in_threads, n_trained
+from deepfls.estimators import choice, systems
+from deepfls.estimators.systems import in_threads, n_trained
 from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
 from deepfls.training import recipe
 
@@ -242,7 +242,7 @@ def test_mean_of_corrected_systems_is_their_sum_for_rows_with_missing_values(mon
         choice.scale_consequents(system, *shares)
         after.append(system(rows).detach())
 
-    monkeypatch.setattr(system_runs, "scale_consequents", noted)
+    monkeypatch.setattr(systems, "scale_consequents", noted)
     model = FLSRegressor(n_rules=12, n_systems=4, random_state=0, learning_rate=0.02, width=0.5).fit(x, y)
     assert model.chosen_["corrected"]
     assert len(after) == 4
