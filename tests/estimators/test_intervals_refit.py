@@ -96,7 +96,7 @@ def test_refitted_model_starts_warm() -> None:
 
 
 def test_interrupt_keeps_the_model_of_a_part_as_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from deepfls.estimators import systems as learner
+    from deepfls.estimators import system_training as learner
 
     trained = learner.train
 

@@ -15,8 +15,8 @@ import scipy.optimize
 import torch
 
 from deepfls._checks.values import Array
-from deepfls.estimators.choice import Choice, System, Task, array_of, choice_paths, inputs_of, mean_target
-from deepfls.estimators.systems import Run, corrections, in_threads, trained_member
+from deepfls.estimators.choice import Choice, System, Task, array_of, inputs_of, mean_target
+from deepfls.kernels.threads import in_threads
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
 from deepfls.training.recipe import TrainConfig
@@ -40,8 +40,6 @@ _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
-# Number of systems that are trained where a model has several.
-_CHOICE_SYSTEMS = 3
 # Corrections must be better by this factor: where they are left out, a second half of trained systems is better too. The
 # losses of planes are those of absolute errors, of which half as much is as large a gain.
 _BETTER, _BETTER_PLANES = 0.95, 0.975
@@ -307,37 +305,3 @@ def _with_copies(rows: Rows) -> Rows:
 
 def _taken(rows: Rows, places: Array) -> Rows:
     return Rows(rows.packed[torch.from_numpy(places)], rows.n_features, rows.n_targets)
-
-
-def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choice | None:
-    """What :func:`choose` chooses for the rows of a fit."""
-    settings, seed = run.settings, int(random.randint(2**31 - 1))
-
-    def trained(part: Rows, choice: Choice, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
-        own_run = dataclasses.replace(run.with_choice(choice), config=config)
-        own = np.random.RandomState((seed + number) % 2**32)
-        if trained_member(own_run, part, own, watch=note, warns=False).result.stopped_by == "interrupt":
-            raise KeyboardInterrupt  # nothing is trained yet that could be kept
-
-    def corrector(part: Rows, n_rules: int, outputs: torch.Tensor) -> list[System]:
-        return corrections(run.with_choice(Choice(n_rules)), part, outputs, np.random.RandomState(seed))
-
-    restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
-    may_correct = (
-        settings.n_systems > 1
-        and len(rows) >= recipe.CORRECTION_ROWS
-        and (run.learns_means or run.task.planes)
-        and settings.epochs == "auto"
-        and all(value is None for value in restricted)
-    )
-    return choose(
-        rows,
-        run.config,
-        run.task,
-        trained,
-        np.random.RandomState(seed),
-        rule_numbers=recipe.rule_numbers(len(rows)) if settings.n_rules == "auto" else (run.structure.n_rules,),
-        paths=choice_paths(settings, run.config, len(rows)),
-        n_systems=min(settings.n_systems, _CHOICE_SYSTEMS),
-        corrector=corrector if may_correct else None,
-    )

@@ -24,7 +24,6 @@ from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, Training
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.choice import Choice, is_chosen
-from deepfls.estimators.comparison import chosen_settings
 from deepfls.estimators.prediction import ScaledSystem, feature_importances
 from deepfls.estimators.settings import (
     DTYPES,
@@ -37,9 +36,10 @@ from deepfls.estimators.settings import (
     train_config,
 )
 from deepfls.estimators.structure import Structure, frozen_masks, restore_frozen, structure_for
-from deepfls.estimators.systems import (
+from deepfls.estimators.system_training import (
     Member,
     Run,
+    chosen_settings,
     first_system,
     joined_range,
     kept_parts,
@@ -153,7 +153,7 @@ class _Fit:
         stream = run.data.stream
         if group.leads and stream is not None and stream.n_dropped:
             verb = "is" if stream.n_dropped == 1 else "are"
-            warnings.warn(f"{counted(stream.n_dropped, 'row')} without a target {verb} left out.", stacklevel=5)
+            warnings.warn(f"{counted(stream.n_dropped, 'row')} without a target {verb} left out.", stacklevel=4)
         return result, choice
 
     def _run(
@@ -170,7 +170,7 @@ class _Fit:
             structure = replace(structure, n_rules=data.n_rows)
             if self.tells:
                 words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
-                warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=7)
+                warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=6)
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
             data = replace(data, x_scaling=earlier.model.x_scaling, y_scaling=earlier.model.y_scaling)
@@ -195,7 +195,7 @@ class _Fit:
             plan = replace(self.plan, scaled=self.plan.scaled and self.earlier is None)
             data = self.source.prepared(plan, random, group, progress)
             if self.tells and group.leads and data.note:
-                warnings.warn(data.note, stacklevel=8)
+                warnings.warn(data.note, stacklevel=7)
             if data.has_missing and check_option("missing", settings.missing, MISSING) == "error":
                 raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")
         return data if self.watched is None else replace(data, validation=self.watched)

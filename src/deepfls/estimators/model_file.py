@@ -18,10 +18,9 @@ from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.calibration import Calibration
-from deepfls.estimators.classifier import FLSClassifier
 from deepfls.estimators.fit import FitResult
+from deepfls.estimators.fls import FLSClassifier, FLSRegressor, names_of_targets
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.regressor import FLSRegressor, names_of_targets
 from deepfls.estimators.settings import Settings, is_plain, plain_value, settings_by_name
 from deepfls.estimators.structure import Structure
 from deepfls.nn.systems import IT2FLS, T1FLS

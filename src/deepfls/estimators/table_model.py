@@ -22,8 +22,7 @@ from deepfls.data.tables import DataTable, TableError
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
-    from deepfls.estimators.classifier import FLSClassifier
-    from deepfls.estimators.regressor import FLSRegressor
+    from deepfls.estimators.fls import FLSClassifier, FLSRegressor
     from deepfls.training.distributed import Group
 
 Tables = Generator[DataTable, None, None]

@@ -8,12 +8,9 @@ first half, so that the mean of both halves is y where each half reaches its tar
 from __future__ import annotations
 
 import copy
-import os
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -22,11 +19,12 @@ from torch import Tensor
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.data.arrays import Samples, TrainingData
 from deepfls.data.columns import Columns
-from deepfls.estimators.choice import Choice, System, Task, scale_consequents
+from deepfls.estimators.choice import Choice, System, Task, choice_paths, scale_consequents
+from deepfls.estimators.comparison import choose
 from deepfls.estimators.settings import DTYPES, Settings
 from deepfls.estimators.structure import Structure, frozen_masks, rule_numbers
 from deepfls.functional.constants import SMALLEST_ALPHA
-from deepfls.kernels.threads import one_blas_thread
+from deepfls.kernels.threads import in_threads
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 from deepfls.training import recipe
@@ -43,11 +41,12 @@ if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem
     from deepfls.training.progress import TrainingBar
 
-Result = TypeVar("Result")
 # Starts of a system whose rules share terms, of which the one of the smallest loss on the training rows is kept. Which term
 # a rule has is a choice that training revises but seldom undoes, so a single start may end far from the best. Runs on few
 # rows scatter more and take less time, so they have twice as many.
 _TERM_STARTS, _TERM_STARTS_OF_FEW = 4, 8
+# Number of systems that the choice of settings trains where a model has several. The choice compares their mean.
+_CHOICE_SYSTEMS = 3
 # Rows of a chunk of the outputs of trained systems.
 _CHUNK = 16_384
 
@@ -288,7 +287,7 @@ def n_trained(n_systems: int) -> int:
     return max(n_systems // 4, 1)
 
 
-def corrections(run: Run, rows: Rows, outputs: Tensor, random: np.random.RandomState) -> list[System]:
+def _corrections(run: Run, rows: Rows, outputs: Tensor, random: np.random.RandomState) -> list[System]:
     """Systems that each add what the sum before them misses. ``outputs``: the mean of the trained systems.
 
     Those of planes have no width: they move all quantiles of a row alike.
@@ -316,7 +315,7 @@ def _with_corrections(run: Run, members: list[Member], rows: Rows, random: np.ra
         rows,
         lambda system, x: torch.from_numpy(task.middles(task.outputs(system, x))).to(rows.target),
     )
-    added = corrections(run, rows, outputs, random)
+    added = _corrections(run, rows, outputs, random)
     # Where inputs are unknown, every rule has its own value in their place, so lines would not cancel in the mean.
     line = replace(task, constant=task.constant or run.data.has_missing).lines(rows)[0]
     n_first, n_all = len(members), len(members) + len(added)
@@ -339,31 +338,35 @@ def _mean_outputs(
     return torch.cat(parts)
 
 
-def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Sequence[int]) -> list[Result]:
-    """Results of ``run(number, watch)`` from as many threads as there are processors.
+def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choice | None:
+    """What :func:`deepfls.estimators.comparison.choose` chooses for the rows of a fit."""
+    settings, seed = run.settings, int(random.randint(2**31 - 1))
 
-    ``watch`` is to be called after every epoch: an interrupt ends all runs there.
-    """
-    stopped = threading.Event()
+    def trained(part: Rows, choice: Choice, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
+        own_run = replace(run.with_choice(choice), config=config)
+        own = np.random.RandomState((seed + number) % 2**32)
+        if trained_member(own_run, part, own, watch=note, warns=False).result.stopped_by == "interrupt":
+            raise KeyboardInterrupt  # nothing is trained yet that could be kept
 
-    def watch(_: int) -> None:
-        if stopped.is_set():
-            raise KeyboardInterrupt
+    def corrector(part: Rows, n_rules: int, outputs: Tensor) -> list[System]:
+        return _corrections(run.with_choice(Choice(n_rules)), part, outputs, np.random.RandomState(seed))
 
-    if len(numbers) == 1:
-        return [run(numbers[0], watch)]
-    affinity = getattr(os, "sched_getaffinity", None)
-    n_threads = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    # Threads of BLAS would compete with these.
-    with one_blas_thread(), ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
-        futures: list[Future[Result]] = [pool.submit(run, number, watch) for number in numbers]
-        try:
-            return [future.result() for future in futures]
-        except BaseException as error:
-            stopped.set()
-            if not isinstance(error, KeyboardInterrupt):
-                for future in futures:
-                    future.cancel()
-                raise
-            # A second interrupt leaves without the results.
-            return [future.result() for future in futures if not future.cancel()]
+    restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
+    may_correct = (
+        settings.n_systems > 1
+        and len(rows) >= recipe.CORRECTION_ROWS
+        and (run.learns_means or run.task.planes)
+        and settings.epochs == "auto"
+        and all(value is None for value in restricted)
+    )
+    return choose(
+        rows,
+        run.config,
+        run.task,
+        trained,
+        np.random.RandomState(seed),
+        rule_numbers=recipe.rule_numbers(len(rows)) if settings.n_rules == "auto" else (run.structure.n_rules,),
+        paths=choice_paths(settings, run.config, len(rows)),
+        n_systems=min(settings.n_systems, _CHOICE_SYSTEMS),
+        corrector=corrector if may_correct else None,
+    )
