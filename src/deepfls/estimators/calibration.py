@@ -34,12 +34,6 @@ def conformal_quantile(scores: Array, coverage: float, weight: Array | None = No
     It is the ``ceil((n + 1) coverage)``-th smallest of n scores, (outputs,) for scores (rows, outputs). With weights
     (rows,) it is the smallest score up to which the weights add up to ``coverage`` of their sum, a new row of the mean
     weight included. ``group`` names the rows in the error about too few of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> conformal_quantile(np.arange(1.0, 20.0)[:, None], coverage=0.9)  # the 18th of 19
-    array([18.])
     """
     coverage = check_coverage(coverage)
     n_rows = len(scores)
@@ -61,13 +55,6 @@ def conformal_level(scores: Array, sides: Array, level: float, weight: Array | N
     ranks from 1 to n. A new target is equally likely to fall between any two of them, so the quantile is that of rank
     ``(n + 1) level``, rounded away from the middle: at most a share ``level`` of new targets lies below it for levels under
     1/2, and at least this share for the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sides, scores = np.array([[-1.0], [-1.0], [1.0]]), np.array([[2.0], [1.0], [0.5]])
-    >>> [conformal_level(scores, sides, level).ravel().tolist() for level in (0.25, 0.5, 0.75)]
-    [[-1.0, 2.0], [-1.0, 1.0], [1.0, 0.5]]
     """
     n_rows = len(scores)
     needed = round((n_rows + 1) * level, 9)
@@ -92,27 +79,13 @@ def interval_scores(y_true: Array, y: Array, below: Array, above: Array) -> Arra
     """How many times the reaches ``below`` and ``above`` of an interval around y a target lies from y.
 
     All arrays are (rows, outputs), the reaches positive. A target at y has the score 0, one at either end the score 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> interval_scores(np.array([[4.0]]), np.array([[1.0]]), np.array([[1.0]]), np.array([[2.0]]))
-    array([[1.5]])
     """
     error = y_true - y
     return np.maximum(-error / below, error / above)
 
 
 def quantile_scores(y_true: Array, lower: Array, upper: Array) -> Array:
-    """How far a target lies outside the interval, negative inside: the score of conformalised quantile regression.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> quantile_scores(np.array([[4.0], [1.0]]), np.array([[0.0], [0.0]]), np.array([[3.0], [3.0]]))
-    array([[ 1.],
-           [-1.]])
-    """
+    """How far a target lies outside the interval, negative inside: the score of conformalised quantile regression."""
     return np.maximum(lower - y_true, y_true - upper)
 
 
@@ -120,12 +93,6 @@ def adaptive_scores(probabilities: Array) -> Array:
     """Summed probability of the classes at least as probable as each, (rows, classes): larger sets where classes are close.
 
     Romano, Sesia and Candès (2020), without their randomisation, so that a row always gets the same set.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> adaptive_scores(np.array([[0.5, 0.125, 0.375]]))
-    array([[0.5  , 1.   , 0.875]])
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
     sums = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
@@ -252,17 +219,12 @@ class Calibration:
 
     def arrays(self) -> dict[str, Array]:
         """The arrays by name, for a model file."""
-        named = {name: getattr(self, name) for name in ("scores", "weight", "groups", "floor", "scale", "sides")}
-        return {name: value for name, value in named.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def description(self) -> dict[str, Any]:
         """Everything but the arrays, in plain values."""
-        return {
-            "method": self.method,
-            "coverage": self.coverage,
-            "normalized": self.normalized,
-            "group_columns": list(self.group_columns),
-        }
+        names = ("method", "coverage", "normalized", "group_columns")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def restored(cls, description: dict[str, Any], arrays: dict[str, Array]) -> Calibration:
@@ -289,21 +251,10 @@ def largest_coverage(n_rows: int) -> float:
     return n_rows / (n_rows + 1)
 
 
-def rows_needed(coverage: float) -> int:
-    """Fewest calibration rows that can give a coverage: the n with ``(n + 1) coverage <= n``.
-
-    Examples
-    --------
-    >>> rows_needed(0.9), rows_needed(0.99)
-    (9, 99)
-    """
-    # 1 / (1 - 0.9) is a little above 10 in binary.
-    return max(1, math.ceil(round(1.0 / (1.0 - coverage), 9)) - 1)
-
-
 def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> None:
-    """Require as many calibration rows as the coverage needs."""
-    needed = rows_needed(coverage)
+    """Require as many calibration rows as the coverage needs: the fewest n with ``(n + 1) coverage <= n``."""
+    # 1 / (1 - 0.9) is a little above 10 in binary.
+    needed = max(1, math.ceil(round(1.0 / (1.0 - coverage), 9)) - 1)
     if n_rows < needed:
         where = f" in the group {group}" if group else ""
         possible = math.floor(largest_coverage(n_rows) * 1e4) / 1e4  # never rounded up
@@ -322,14 +273,7 @@ def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> No
 
 
 def group_name(values: Array) -> str:
-    """A group as text: its value, or its values in parentheses; "" without groups.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> group_name(np.array([2.0])), group_name(np.array([0.0, 1.5]))
-    ('2', '(0, 1.5)')
-    """
+    """A group as text: its value, or its values in parentheses; "" without groups."""
     texts = [f"{value:g}" for value in values]
     return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
 

@@ -84,15 +84,25 @@ class Structure:
         check_count("n_rules", self.n_rules)
         check_option("tnorm", self.tnorm, TNORMS)
         check_option("centers_within", self.centers_within, RANGES)
+        made: type[T1FLS | IT2FLS] = T1FLS
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
         options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
-        if self.kind == "gt2" and (self.n_terms is not None or self.max_conditions is not None):
-            name = "n_terms" if self.n_terms is not None else "max_conditions"
-            raise ValueError(f"{name} must be None for kind='gt2', got {getattr(self, name)}; kind='it2' or 't1' takes it.")
+        if self.kind == "gt2":
+            for name in ("n_terms", "max_conditions"):
+                if getattr(self, name) is not None:
+                    got = f"got {getattr(self, name)}; kind='it2' or 't1' takes it."
+                    raise ValueError(f"{name} must be None for kind='gt2', {got}")
+            if check_count("n_planes", self.n_planes) == 1:
+                raise ValueError("n_planes must be at least 2 for kind='gt2', got 1; kind='it2' is a system of one plane.")
+            made = GT2FLS
+            options |= {"n_planes": self.n_planes, "shared_spread": self.shared_spread}
+        elif self.kind == "it2":
+            made = IT2FLS
+            options |= {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
         if self.max_conditions is not None:
             check_count("max_conditions", self.max_conditions)
         with separate_generator():
-            system = self._made(options)
+            system = made(self.n_features, self.n_outputs, **options)
             if self.n_terms is not None:
                 nothing = np.zeros((self.n_rules, self.n_features), dtype=np.int64)
                 system.antecedents.share_terms(nothing, max(self.terms_per_input))
@@ -102,17 +112,6 @@ class Structure:
         if self.centers_within == "data" or self.n_terms is not None:
             system.antecedents.set_range(-1e30, 1e30)  # until the data are known
         return system
-
-    def _made(self, options: dict[str, Any]) -> T1FLS | IT2FLS:
-        if self.kind == "t1":
-            return T1FLS(self.n_features, self.n_outputs, **options)
-        if self.kind == "gt2":
-            if check_count("n_planes", self.n_planes) == 1:
-                raise ValueError("n_planes must be at least 2 for kind='gt2', got 1; kind='it2' is a system of one plane.")
-            options |= {"n_planes": self.n_planes, "shared_spread": self.shared_spread}
-            return GT2FLS(self.n_features, self.n_outputs, **options)
-        options |= {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
-        return IT2FLS(self.n_features, self.n_outputs, **options)
 
 
 def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
@@ -177,37 +176,26 @@ def frozen_masks(
     return masks
 
 
-def _chosen_terms(settings: Settings, structure: Structure, names: Sequence[str]) -> list[tuple[int, list[int]]]:
+def _chosen_terms(settings: Settings, structure: Structure, names: Sequence[str]) -> list[tuple[int, Any]]:
     """Inputs and the places of their frozen sets."""
     given: Any = settings.frozen_terms
-    n_sets = max(structure.terms_per_input, default=structure.n_rules)
-    if given is True:
-        return [(m, list(range(n_sets))) for m in range(len(names))]
     if not isinstance(given, Mapping):
-        inputs = [given] if isinstance(given, (str, int)) else list(given)
-        return [(_place(name, names), list(range(n_sets))) for name in inputs]
+        return [(m, slice(None)) for m in (range(len(names)) if given is True else _places(given, names))]
     if structure.n_terms is None:
         raise ValueError("frozen_terms must be a list of inputs without n_terms, got a dict.")
     words = structure.term_words(settings.words, names)
-    found = []
-    for name, terms in given.items():
-        m = _place(name, names)
-        several = [terms] if isinstance(terms, (str, int)) else list(terms)
-        count = structure.terms_per_input[m]
-        places = [
-            words[m].index(check_option("frozen_terms", term, tuple(words[m])))
-            if isinstance(term, str)
-            else check_count("frozen_terms", term, 0, count - 1)
-            for term in several
-        ]
-        found.append((m, places))
-    return found
+    places = zip(_places(list(given), names), given.values(), strict=True)
+    return [(m, _places(terms, words[m])) for m, terms in places]
 
 
-def _place(name: Any, names: Sequence[str]) -> int:
-    if isinstance(name, str):
-        return names.index(check_option("frozen_terms", name, tuple(names)))
-    return check_count("frozen_terms", name, 0, len(names) - 1)
+def _places(chosen: Any, names: Sequence[str]) -> list[int]:
+    """Places of what is chosen by name or by place, one or several."""
+    return [
+        names.index(check_option("frozen_terms", name, tuple(names)))
+        if isinstance(name, str)
+        else check_count("frozen_terms", name, 0, len(names) - 1)
+        for name in ([chosen] if isinstance(chosen, (str, int)) else chosen)
+    ]
 
 
 def restore_frozen(system: T1FLS | IT2FLS, masks: Mapping[str, Tensor], earlier: T1FLS | IT2FLS) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import pickle
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -293,17 +294,7 @@ def _write_part(
 
 
 class NumberScores:
-    """RMSE, MAE and R² of one target, from chunks of rows in any order; scores of several processes merge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = NumberScores()
-    >>> scores.update(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
-    >>> scores.update(np.array([3.0]), np.array([3.0]))
-    >>> {name: round(value, 3) for name, value in scores.values().items()}
-    {'rmse': 1.155, 'mae': 0.667, 'r2': -1.0}
-    """
+    """RMSE, MAE and R² of one target."""
 
     def __init__(self) -> None:
         self._sums = np.zeros(3)  # rows, squared errors, absolute errors
@@ -318,14 +309,9 @@ class NumberScores:
         self._sums += [len(error), float(error @ error), float(np.abs(error).sum())]
         self._truth.update(truth[:, None])
 
-    def state(self) -> list[float]:
-        return [*self._sums.tolist(), float(self._truth.mean[0]), float(self._truth.squares[0])]
-
-    def merge_state(self, state: Sequence[float]) -> None:
-        self._sums += state[:3]
-        other = Standardizer(1)
-        other.count, other.mean, other.squares = (np.array(state[place : place + 1]) for place in (0, 3, 4))
-        self._truth.merge(other)
+    def merge(self, other: NumberScores) -> None:
+        self._sums += other._sums
+        self._truth.merge(other._truth)
 
     def values(self) -> dict[str, float]:
         n_rows, squares, sizes = self._sums.tolist()
@@ -335,7 +321,7 @@ class NumberScores:
 
 
 class ClassScores:
-    """Accuracy and log loss, from chunks of rows in any order; scores of several processes merge."""
+    """Accuracy and log loss, and up to five classes that the model does not know."""
 
     def __init__(self, classes: Array) -> None:
         self._classes = classes
@@ -356,12 +342,9 @@ class ClassScores:
             if value not in self.unknown and len(self.unknown) < 5:
                 self.unknown.append(value)
 
-    def state(self) -> list[Any]:
-        return [*self._sums.tolist(), self.unknown]
-
-    def merge_state(self, state: Sequence[Any]) -> None:
-        self._sums += state[:3]
-        self.unknown += [value for value in state[3] if value not in self.unknown]
+    def merge(self, other: ClassScores) -> None:
+        self._sums += other._sums
+        self.unknown += [value for value in other.unknown if value not in self.unknown]
 
     def values(self) -> dict[str, float]:
         n_rows, right, losses = self._sums.tolist()
@@ -369,11 +352,8 @@ class ClassScores:
 
 
 def merged_scores(scores: Mapping[str, Any], group: Group) -> None:
-    """Add the scores of all other processes to those of this one."""
-    if group.size == 1:
-        return
-    states = group.gathered_bytes(json.dumps({name: score.state() for name, score in scores.items()}).encode())
-    for rank, content in enumerate(states):
+    """Add the scores of all other processes of a run to those of this one."""
+    for rank, content in enumerate(group.gathered_bytes(pickle.dumps(dict(scores)))):
         if rank != group.rank:
-            for name, state in json.loads(content).items():
-                scores[name].merge_state(state)
+            for name, other in pickle.loads(content).items():
+                scores[name].merge(other)
