@@ -45,7 +45,6 @@ from deepfls.estimators.system_training import (
     kept_parts,
     trained_members,
 )
-from deepfls.training.batches import Rows
 from deepfls.training.checkpoint import CheckpointFolder, Checkpoints
 from deepfls.training.distributed import Group, own_device, process_group
 from deepfls.training.loop import train
@@ -106,9 +105,9 @@ def fit(
         clips=settings.outliers == "clip",
         validation_fraction=None if settings.patience is None or watched is not None else settings.validation_fraction,
     )
-    settings, plan = intervals.with_intervals(
-        settings, plan, source.columns, streamed=source.streamed, continued=earlier is not None
-    )
+    if settings.coverage is not None or settings.calibration == "alpha":
+        streamed, continued = source.streamed, earlier is not None
+        settings, plan = intervals.with_intervals(settings, plan, source.columns, streamed=streamed, continued=continued)
     asked = _Fit(settings, source, plan, earlier, checkpoints, watched)
     if plan.calibration_rows is None or source.streamed or not intervals.is_refitted(settings, source.n_rows):
         return asked.result()[0]
@@ -147,8 +146,12 @@ class _Fit:
             folder = None
             if self.checkpoints is not None:
                 folder = stack.enter_context(self.checkpoints.opened(_run_facts(settings, source), group))
-            trained = self._trained_on_stream if source.streamed else self._trained_on_arrays
-            run, members, choice = trained(group, own_device(device) if group.size > 1 else device, folder, random)
+            run = self._run(group, own_device(device) if group.size > 1 else device, folder, random)
+            choice = None
+            if source.streamed:
+                members = [self._trained_on_stream(run)]
+            else:
+                run, members, choice = self._trained_on_arrays(run, random)
             result = self._result(run, members, choice)
         stream = run.data.stream
         if group.leads and stream is not None and stream.n_dropped:
@@ -158,8 +161,8 @@ class _Fit:
 
     def _run(
         self, group: Group, device: torch.device, folder: CheckpointFolder | None, random: np.random.RandomState
-    ) -> tuple[Run, Rows | None]:
-        """What the steps share, from the data of the source or of a checkpoint, and the rows held out for validation."""
+    ) -> Run:
+        """What the steps share, from the data of the source or of a checkpoint."""
         settings, source, earlier = self.settings, self.source, self.earlier
         data = self._data(group, folder, random)
         structure = structure_for(
@@ -170,19 +173,17 @@ class _Fit:
             structure = replace(structure, n_rules=data.n_rows)
             if self.tells:
                 words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
-                warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=6)
+                warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=5)
         if earlier is not None:
             _check_continued(earlier, structure, data.classes)
             data = replace(data, x_scaling=earlier.model.x_scaling, y_scaling=earlier.model.y_scaling)
             if earlier.input_range is not None:
                 data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
         structure.term_words(settings.words, list(source.columns.input_names))  # checks the words
-        held_out = data.validation
-        n_held_out = 0 if held_out is None or self.watched is not None else held_out.n_rows
+        n_held_out = 0 if data.validation is None or self.watched is not None else data.validation.n_rows
         config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
         continued = None if earlier is None else earlier.model
-        run = Run(settings, source.columns, data, structure, config, continued, device, group, folder)
-        return run, None if held_out is None else run.rows(held_out.take(slice(group.rank, None, group.size)))
+        return Run(settings, source.columns, data, structure, config, continued, device, group, folder)
 
     def _data(self, group: Group, folder: CheckpointFolder | None, random: np.random.RandomState) -> TrainingData:
         """The data of a fit, from the source or from the checkpoint of a run that continues."""
@@ -195,16 +196,13 @@ class _Fit:
             plan = replace(self.plan, scaled=self.plan.scaled and self.earlier is None)
             data = self.source.prepared(plan, random, group, progress)
             if self.tells and group.leads and data.note:
-                warnings.warn(data.note, stacklevel=7)
+                warnings.warn(data.note, stacklevel=6)
             if data.has_missing and check_option("missing", settings.missing, MISSING) == "error":
                 raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")
         return data if self.watched is None else replace(data, validation=self.watched)
 
-    def _trained_on_arrays(
-        self, group: Group, device: torch.device, folder: CheckpointFolder | None, random: np.random.RandomState
-    ) -> tuple[Run, list[Member], Choice | None]:
+    def _trained_on_arrays(self, run: Run, random: np.random.RandomState) -> tuple[Run, list[Member], Choice | None]:
         """The systems of a fit to rows in memory; the settings are chosen first unless another fit has chosen them."""
-        run, validation = self._run(group, device, folder, random)
         assert run.data.sample is not None
         rows, choice = run.rows(run.data.sample), self.choice
         if choice is None and self.earlier is None and is_chosen(self.settings):
@@ -213,15 +211,12 @@ class _Fit:
             run = run.with_choice(choice)
         corrected = choice is not None and choice.corrected
         with _progress_bar(run) as bar:
-            return run, trained_members(run, rows, validation, bar, random, corrected=corrected), choice
+            return run, trained_members(run, rows, bar, random, corrected=corrected), choice
 
-    def _trained_on_stream(
-        self, group: Group, device: torch.device, folder: CheckpointFolder | None, random: np.random.RandomState
-    ) -> tuple[Run, list[Member], None]:
+    def _trained_on_stream(self, run: Run) -> Member:
         """The system of a fit to a table on disk."""
-        run, validation = self._run(group, device, folder, random)
         assert run.data.stream is not None
-        seed = run.data.stream.seed
+        seed, folder = run.data.stream.seed, run.folder
         generator = torch.Generator().manual_seed(seed)
         rows = None if run.data.sample is None else run.rows(run.data.sample)
         # Opened before the starting point is computed, so that the table is read meanwhile.
@@ -231,23 +226,23 @@ class _Fit:
             with _progress_bar(run) as bar:
                 system = first_system(run, rows, np.random.RandomState(seed))
                 if folder is not None and rows is not None:
-                    with group.together():
+                    with run.group.together():
                         folder.begin(*run.data.state())
                 # The sample is large and no longer needed.
-                run, rows = replace(run, data=replace(run.data, sample=None)), None
+                run.data, rows = replace(run.data, sample=None), None
                 result = train(
                     system,
                     stream,
                     run.config,
                     generator=generator,
-                    validation=validation,
+                    validation=run.validation,
                     keeps_best=self.settings.patience is not None,
                     progress=bar,
-                    group=group,
+                    group=run.group,
                     checkpoints=folder,
                     **kept_parts(run, system, None),
                 )
-        return run, [Member(system, result)], None
+        return Member(system, result)
 
     def _result(self, run: Run, members: list[Member], choice: Choice | None) -> FitResult:
         """What a fit gives: the model with what is measured of it, calibration included."""
@@ -260,7 +255,10 @@ class _Fit:
         if settings.extrapolation == "clip":
             model = model.clipped(data.input_range)
         importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
-        calibration = intervals.calibrated(model, settings, self.plan.group_columns, data.measured, data.calibration)
+        calibration = None
+        if settings.coverage is not None:
+            columns = self.plan.group_columns
+            calibration = intervals.calibrated(model, settings, columns, data.measured, data.calibration)
         history = [] if earlier is None else earlier.history
         initial_sets = None
         if not self.source.streamed:

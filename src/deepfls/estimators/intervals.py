@@ -56,8 +56,6 @@ def with_intervals(
 ) -> tuple[Settings, DataPlan]:
     """Settings and plan of a fit with intervals: what "auto" stands for, and the rows held out, a share of every group."""
     method, coverage = settings.calibration, settings.coverage
-    if coverage is None and method != "alpha":
-        return settings, plan
     if method == "auto":
         method = "split" if settings.kind == "t1" else "alpha" if settings.loss == "quantiles" else "cqr"
     coverage = _USUAL_COVERAGE if coverage is None else coverage
@@ -126,17 +124,15 @@ def is_refitted(settings: Settings, n_rows: int) -> bool:
 
 def calibrated(
     model: ScaledSystem, settings: Settings, columns: tuple[int, ...], trained: Samples, held: Samples | None
-) -> Calibration | None:
-    """The calibration of a trained system; None without ``coverage``.
+) -> Calibration:
+    """The calibration of a trained system.
 
     The values of the inputs ``columns`` make groups, the rows ``trained`` give the local scale, and the rows ``held`` out
     give the scores; without these the learned set is not calibrated.
     """
-    if settings.coverage is None:
-        return None
     method = settings.calibration or ("planes" if settings.loss == "quantiles" else "none")
     no_scores = np.zeros((0, trained.y.shape[1]))
-    empty = Calibration(method, float(settings.coverage), normalized=False, scores=no_scores)
+    empty = Calibration(method, check_coverage(settings.coverage), normalized=False, scores=no_scores)
     if held is None:
         return empty
     groups = comparable(held.x[:, list(columns)]) if columns else None

@@ -51,7 +51,7 @@ _CHOICE_SYSTEMS = 3
 _CHUNK = 16_384
 
 
-@dataclass(frozen=True)
+@dataclass
 class Run:
     """What the steps of one fit share once its data are read."""
 
@@ -87,6 +87,12 @@ class Run:
 
         x, y = self.data.x_scaling.apply(samples.x), self.data.y_scaling.apply(samples.y)
         return Rows.of(tensor(x), tensor(y), None if samples.weight is None else tensor(samples.weight))
+
+    @property
+    def validation(self) -> Rows | None:
+        """The rows of this process among those held out for validation."""
+        held_out = self.data.validation
+        return None if held_out is None else self.rows(held_out.take(slice(self.group.rank, None, self.group.size)))
 
     def placed(self, system: System, before: System | None = None) -> System:
         """A system on the device of the run, in its dtype, with sets within the range of its data."""
@@ -175,11 +181,11 @@ def _sets_of(run: Run, system: System) -> Array:
     """Centers, lower widths, upper widths and heights of the sets in the units of the data, (4, rules, features)."""
     if isinstance(system, GT2FLS):
         system = system.plane_system(SMALLEST_ALPHA)
-    lower, upper = (system.lower_sigmas, system.upper_sigmas) if isinstance(system, IT2FLS) else (system.sigmas,) * 2
-    heights = system.heights if isinstance(system, IT2FLS) else torch.ones_like(system.centers)
-    centers, lower, upper, heights = (
-        value.detach().cpu().double().numpy() for value in (system.centers, lower, upper, heights)
-    )
+    if isinstance(system, IT2FLS):
+        parts = system.centers, system.lower_sigmas, system.upper_sigmas, system.heights
+    else:
+        parts = system.centers, system.sigmas, system.sigmas, torch.ones_like(system.centers)
+    centers, lower, upper, heights = (value.detach().cpu().double().numpy() for value in parts)
     scaling = run.data.x_scaling
     return np.stack([scaling.invert(centers), lower * scaling.scale, upper * scaling.scale, heights])
 
@@ -235,7 +241,6 @@ def trained_member(
 def trained_members(
     run: Run,
     rows: Rows,
-    validation: Rows | None,
     bar: TrainingBar | None,
     random: np.random.RandomState,
     *,
@@ -245,7 +250,7 @@ def trained_members(
 
     ``corrected``: a first quarter of them is trained, and the others are corrections of their mean.
     """
-    n_systems = run.settings.n_systems
+    n_systems, validation = run.settings.n_systems, run.validation
     seeds = np.random.RandomState(int(random.randint(2**31 - 1))).randint(2**31 - 1, size=n_systems)
 
     def train_one(number: int, watch: Callable[[int], None] | None, rows: Rows) -> Member:
