@@ -89,8 +89,9 @@ def test_dropped_rows_are_not_trained_on_and_are_counted_in_a_warning(tmp_path: 
     data = columns()
     holes = {**data, "y": [None if row % 10 == 0 else value for row, value in enumerate(data["y"])]}
     whole = FLSRegressor(**{**SETTINGS, "epochs": 0, "dtype": "float64"})
-    with pytest.warns(UserWarning, match=r"^60 rows without a target are left out\.$"):
+    with pytest.warns(UserWarning, match=r"^60 rows without a target are left out\.$") as told:
         whole.fit(regression(write(tmp_path / "holes", holes), nulls="drop"))
+    assert told[0].filename == __file__
     kept = np.arange(600) % 10 != 0
     assert whole.x_scaling_.shift[0] == pytest.approx(data["a"][kept].mean())
 

@@ -49,6 +49,7 @@ def test_refit_is_automatic_where_rows_are_few() -> None:
     assert few.interval_model_ is not None
     assert many.interval_model_ is None
     assert regressor(refit="auto", calibration=None, epochs=1).fit(X, Y).interval_model_ is None
+    assert regressor(refit=np.False_, epochs=1).fit(X, Y).interval_model_ is None
     with pytest.raises(TypeError, match=r"^refit must be True or False, got 'often'.$"):
         regressor(refit="often").fit(X, Y)
 

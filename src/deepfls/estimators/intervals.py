@@ -74,11 +74,13 @@ def with_intervals(
 
 
 def _check_settings(settings: Settings, *, streamed: bool, continued: bool) -> None:
-    if streamed and settings.refit is True:
-        raise ValueError(
-            "refit must not be given beside a source: the rows that calibrate are few beside the others, so nothing is "
-            "trained twice."
-        )
+    if settings.refit != "auto":
+        _check_flag("refit", settings.refit)
+        if streamed and settings.refit:
+            raise ValueError(
+                "refit must not be given beside a source: the rows that calibrate are few beside the others, so nothing is "
+                "trained twice."
+            )
     check_coverage(settings.coverage)
     if settings.calibration is not None or not isinstance(settings, RegressorSettings):
         check_option("calibration", settings.calibration, settings._calibrations)
@@ -97,8 +99,6 @@ def _check_settings(settings: Settings, *, streamed: bool, continued: bool) -> N
     check_number_or_auto("calibration_fraction", settings.calibration_fraction)
     if settings.calibration_fraction != "auto":
         check_number("calibration_fraction", settings.calibration_fraction, above=0.0, below=1.0)
-    if settings.refit != "auto":
-        _check_flag("refit", settings.refit)
     seed = settings.random_state
     is_seed = isinstance(seed, int | np.integer) and not isinstance(seed, bool)
     if continued and settings.calibration is not None and not is_seed:
