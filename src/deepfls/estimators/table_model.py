@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import pickle
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -118,8 +118,8 @@ class TableModel:
         table.require(keep, why=" to keep")
         columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
         x = self.inputs(table)
-        made = [(prefix + name, values) for name, values in self._predictions(x, table.n_rows, interval)]
-        made += [(prefix + name, values) for name, values in self._quantiles(x, table.n_rows, quantiles)]
+        columns_of = self._numbers if self.classes is None else self._classes
+        made = [(prefix + name, values) for name, values in columns_of(x, table.n_rows, interval, quantiles)]
         if familiarity:
             made.append((f"{prefix}familiarity", self.estimator.familiarity(x)))
         names = [name for name, _ in made]
@@ -133,35 +133,30 @@ class TableModel:
             raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
         return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
 
-    def _quantiles(self, x: Any, n_rows: int, levels: Sequence[float]) -> list[tuple[str, Any]]:
-        """A column for every target and level."""
-        if not levels:
-            return []
-        if self.classes is not None:
+    def _numbers(self, x: Any, n_rows: int, interval: float | None, levels: Sequence[float]) -> Iterator[tuple[str, Any]]:
+        estimator: Any = self.estimator
+        parts = {"": estimator.predict(x).reshape(n_rows, -1)}
+        if interval is not None:
+            ends = estimator.predict_interval(x, coverage=interval)
+            parts |= {name: end.reshape(n_rows, -1) for name, end in zip(("_lower", "_upper"), ends, strict=True)}
+        names = list(zip(range(parts[""].shape[1]), self.target_names, strict=True))
+        for k, name in names:
+            yield from ((name + part, values[:, k]) for part, values in parts.items())
+        if levels:
+            found = estimator.predict_quantiles(x, levels).reshape(n_rows, len(levels), -1)
+            for k, name in names:
+                yield from ((f"{name}_q{level:g}", found[:, place, k]) for place, level in enumerate(levels))
+
+    def _classes(self, x: Any, n_rows: int, interval: float | None, levels: Sequence[float]) -> Iterator[tuple[str, Any]]:
+        if levels:
             raise TableError("--quantiles must be used with a model of numbers, got one of classes.")
         estimator: Any = self.estimator
-        found = estimator.predict_quantiles(x, levels).reshape(n_rows, len(levels), -1)
-        places = [(k, place) for k in range(found.shape[2]) for place in range(len(levels))]
-        return [(f"{self.target_names[k]}_q{levels[place]:g}", found[:, place, k]) for k, place in places]
-
-    def _predictions(self, x: Any, n_rows: int, interval: float | None) -> list[tuple[str, Any]]:
-        estimator: Any = self.estimator
-        names = self.target_names
-        if self.classes is None:
-            made = dict(zip(names, estimator.predict(x).reshape(n_rows, -1).T, strict=True))
-            if interval is None:
-                return list(made.items())
-            ends = [end.reshape(n_rows, -1).T for end in estimator.predict_interval(x, coverage=interval)]
-            columns: list[tuple[str, Any]] = []
-            for name, lower, upper in zip(names, *ends, strict=True):
-                columns += [(name, made[name]), (f"{name}_lower", lower), (f"{name}_upper", upper)]
-            return columns
-        values = estimator.predict_proba(x)
-        columns = [(names[0], self.classes[values.argmax(axis=1)])]
+        target, classes, values = self.target_names[0], self.estimator.classes_, estimator.predict_proba(x)
+        yield target, classes[values.argmax(axis=1)]
         if interval is not None:
             sets = estimator.predict_set(x, coverage=interval)
-            columns.append((f"{names[0]}_set", ["|".join(map(str, self.classes[row])) for row in sets]))
-        return [*columns, *((f"{names[0]}={name}", values[:, place]) for place, name in enumerate(self.classes))]
+            yield f"{target}_set", ["|".join(map(str, classes[row])) for row in sets]
+        yield from ((f"{target}={name}", values[:, place]) for place, name in enumerate(classes))
 
 
 # Tables read by row groups
