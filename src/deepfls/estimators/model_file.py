@@ -20,6 +20,7 @@ from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult
 from deepfls.estimators.fls import FLSClassifier, FLSRegressor, names_of_targets
+from deepfls.estimators.light import arrays_under, classes_of
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import Settings, is_plain, plain_value, settings_by_name
 from deepfls.estimators.structure import Structure
@@ -137,11 +138,13 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
     structure = Structure(**description["structure"])
     n_systems = description.get("n_systems", 1)
     _check_sizes([n_systems], arrays)
-    system, *others = (_system(structure, description, _under(prefix, arrays)) for prefix in _prefixes(int(n_systems)))
+    system, *others = (
+        _system(structure, description, arrays_under(prefix, arrays)) for prefix in _prefixes(int(n_systems))
+    )
     n_rules, n_features = system.n_rules * n_systems, system.n_features
     n_targets = 1 if settings._classifies else system.n_outputs
     x_scaling, y_scaling = (
-        Scaling(**{part: _shaped(arrays, f"{name}.{part}", (n_columns,)) for part in _under(f"{name}.", arrays)})
+        Scaling(**{part: _shaped(arrays, f"{name}.{part}", (n_columns,)) for part in arrays_under(f"{name}.", arrays)})
         for name, n_columns in (("x_scaling", n_features), ("y_scaling", n_targets))
     )
     shapes: dict[str, tuple[int, ...]] = {
@@ -155,17 +158,17 @@ def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[
     if "interval_model" in description:
         if "interval_model" in description["interval_model"]:
             raise ValueError("the model of the intervals has another one inside")
-        part = _result(settings, description["interval_model"], _under(_PART, arrays))
+        part = _result(settings, description["interval_model"], arrays_under(_PART, arrays))
         calibration = part.calibration
         # Trained without the rows of the calibration, it may have fewer rules.
         if dataclasses.replace(part.structure, n_rules=structure.n_rules) != structure or calibration is None:
             raise ValueError("the model of the intervals has another structure, or no calibration")
     elif "calibration" in description:
-        calibration = Calibration.restored(description["calibration"], _under(_CALIBRATION, arrays))
+        calibration = Calibration.restored(description["calibration"], arrays_under(_CALIBRATION, arrays))
         _check_calibration(calibration, settings, structure)
     classes = None
     if settings._classifies:
-        classes = np.array(description["classes"], dtype=object if description["classes_dtype"] == "O" else None)
+        classes = classes_of(description)
         if len(classes) != structure.n_outputs:
             raise ValueError(f"{len(classes)} classes for {structure.n_outputs} outputs")
     chosen = description.get("chosen")
@@ -234,10 +237,6 @@ def _check_calibration(calibration: Calibration, settings: Settings, structure: 
     terms = {(n + 1, n_scored) for n in (n_rules, n_rules * (n_features + 1))}
     if calibration.scale is not None and calibration.scale.shape not in terms:
         raise ValueError(f"calibration.scale has the shape {calibration.scale.shape}")
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def _shaped(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:
