@@ -98,7 +98,7 @@ def fit(
     if isinstance(source, ArraySource):
         source.warn_of_odd_data()
     check_settings(settings)
-    _check_systems(settings, source, None if earlier is None else len(earlier.model.systems))
+    _check_systems(settings, source)
     plan = DataPlan(
         classes=settings._classifies,
         scaled=settings.scaling == "standard",
@@ -175,7 +175,7 @@ class _Fit:
                 words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
                 warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=5)
         if earlier is not None:
-            _check_continued(earlier, structure, data.classes)
+            _check_continued(earlier, settings.n_systems, data.classes, structure)
             data = replace(data, x_scaling=earlier.model.x_scaling, y_scaling=earlier.model.y_scaling)
             if earlier.input_range is not None:
                 data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
@@ -242,7 +242,7 @@ class _Fit:
                     checkpoints=folder,
                     **kept_parts(run, system, None),
                 )
-        return Member(system, result)
+        return Member(system, result, started=run.before(0))
 
     def _result(self, run: Run, members: list[Member], choice: Choice | None) -> FitResult:
         """What a fit gives: the model with what is measured of it, calibration included."""
@@ -291,20 +291,15 @@ def _finish(run: Run, members: list[Member], choice: Choice | None) -> None:
         system.to(dtype=torch.float64).requires_grad_(False)
         if choice is not None and member.rows is not None:
             choice.mix(system, member.rows, run.task)
-        before = None if run.earlier is None else run.earlier.systems[number]
-        run.set_range(system, before)  # the limits in all their digits
-        kept = member.started if before is None else before
-        if kept is not None:
-            restore_frozen(system, frozen_masks(system, run.settings, run.structure, run.columns.input_names), kept)
+        run.set_range(system, run.before(number))  # the limits in all their digits
+        if member.started is not None:
+            masks = frozen_masks(system, run.settings, run.structure, run.columns.input_names)
+            restore_frozen(system, masks, member.started)
 
 
-def _check_systems(settings: Settings, source: Source, n_before: int | None) -> None:
-    """Refuse a number of systems that the source, an earlier fit of ``n_before`` systems or the memory does not allow."""
+def _check_systems(settings: Settings, source: Source) -> None:
+    """Refuse a number of systems that the source or the memory does not allow."""
     n_systems = settings.n_systems
-    if n_before is not None and n_before != n_systems:
-        raise ValueError(
-            f"n_systems must stay {n_before} with warm_start=True, got {n_systems}; warm_start=False starts anew."
-        )
     if n_systems > 1 and source.streamed:
         raise ValueError(f"n_systems must be 1 for a source that is read in parts, got {n_systems}.")
     try:
@@ -319,12 +314,15 @@ def _check_systems(settings: Settings, source: Source, n_before: int | None) -> 
         )
 
 
-def _check_continued(earlier: FitResult, structure: Structure, classes: Array | None) -> None:
-    """Require that a warm start continues the system it finds."""
-    before, now = (dataclasses.asdict(part) for part in (earlier.structure, structure))
-    if classes is not None and earlier.classes is not None:
-        before, now = {"classes": earlier.classes.tolist(), **before}, {"classes": classes.tolist(), **now}
-    for name, value in now.items():
+def _check_continued(earlier: FitResult, n_systems: int, classes: Array | None, structure: Structure) -> None:
+    """Require that a warm start continues the systems it finds."""
+
+    def facts(n_systems: int, classes: Array | None, structure: Structure) -> dict[str, Any]:
+        named = {"n_systems": n_systems, "classes": None if classes is None else classes.tolist()}
+        return named | dataclasses.asdict(structure)
+
+    before = facts(len(earlier.model.systems), earlier.classes, earlier.structure)
+    for name, value in facts(n_systems, classes, structure).items():
         if before[name] != value:
             raise ValueError(
                 f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."

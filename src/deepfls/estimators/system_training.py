@@ -94,6 +94,10 @@ class Run:
         held_out = self.data.validation
         return None if held_out is None else self.rows(held_out.take(slice(self.group.rank, None, self.group.size)))
 
+    def before(self, number: int) -> System | None:
+        """The system of a number in the fit that a warm start continues."""
+        return None if self.earlier is None else self.earlier.systems[number]
+
     def placed(self, system: System, before: System | None = None) -> System:
         """A system on the device of the run, in its dtype, with sets within the range of its data."""
         system.to(device=self.device, dtype=DTYPES[self.settings.dtype])
@@ -138,7 +142,7 @@ class Member:
     result: TrainResult
     rows: Rows | None = None  # that it learned from
     initial_sets: Array | None = None  # (4, rules, features)
-    started: System | None = None  # the system before training, where parts of it are frozen
+    started: System | None = None  # as it was before training, where parts of it are frozen
 
 
 def first_system(run: Run, rows: Rows | None, random: np.random.RandomState, number: int = 0) -> System:
@@ -146,7 +150,7 @@ def first_system(run: Run, rows: Rows | None, random: np.random.RandomState, num
 
     Without rows its values do not matter, because a checkpoint replaces them.
     """
-    before = None if run.earlier is None else run.earlier.systems[number]
+    before = run.before(number)
     if rows is None or before is None:
         system = run.placed(run.structure.new_system(), before)
     else:
@@ -225,7 +229,7 @@ def trained_member(
     system = first_system(run, rows, random, number)
     sets = _sets_of(run, system)
     parts = kept_parts(run, system, rows)
-    started = copy.deepcopy(system) if parts["frozen"] and run.earlier is None else None
+    started = (run.before(number) or copy.deepcopy(system)) if parts["frozen"] else None
     result = train(
         system,
         rows,
