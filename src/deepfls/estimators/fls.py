@@ -259,9 +259,7 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
 
 def names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:
     """The names of the columns of a frame or a series, else y, or y0, y1 and so on."""
-    names = getattr(y, "columns", None)
-    if names is None:
-        names = [getattr(y, "name", None)]
+    names = getattr(y, "columns", [getattr(y, "name", None)])
     if len(names) == n_outputs and all(isinstance(name, str) for name in names):
         return tuple(map(str, names))
     return ("y",) if n_outputs == 1 else tuple(f"y{k}" for k in range(n_outputs))

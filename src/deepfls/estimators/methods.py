@@ -1,7 +1,7 @@
 """Methods of the estimators that show what a system has learned and that write files.
 
 The functions are in ``inspection`` and ``export``, and in ``model_file``, which needs both estimators. A method imports its
-function when it is called, so ``import deepfls`` stays light.
+function when it is called, so ``import deepfls`` stays light. ``docs/export.md`` states what each export can hold.
 """
 
 from __future__ import annotations
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
 
 
 class Methods(FLSEstimator):
-    """Methods of a fitted estimator that show what it has learned, or write it to a file.
-
-    ``docs/export.md`` states what each target of ``to_c``, ``to_onnx``, ``to_fll`` and ``to_fis`` can hold.
-    """
+    """Methods of a fitted estimator that show what it has learned, or write it to a file."""
 
     def rules(self, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
         """The rules in the units of the data, those that fire most first.
