@@ -242,45 +242,43 @@ def trained_member(
     return Member(system, result, rows, sets, started)
 
 
+def _best_start(run: Run, rows: Rows, random: np.random.RandomState, number: int, **options: Any) -> Member:
+    """A trained system; where rules share terms in a first fit, the best of several starts."""
+    n_starts = 1
+    if run.structure.n_terms is not None and run.earlier is None:
+        n_starts = _TERM_STARTS_OF_FEW if len(rows) < recipe.FOLD_ROWS else _TERM_STARTS
+    members: list[Member] = []
+    for _ in range(n_starts):
+        members.append(trained_member(run, rows, random, number, **options))
+        if members[-1].result.stopped_by == "interrupt":
+            break
+    if n_starts == 1:
+        return members[0]
+    with torch.no_grad():
+        losses = [float(mean_loss(run.config.loss_function(), member.system, rows)) for member in members]
+    return members[int(np.nanargmin([*losses, np.inf]) % len(members))]
+
+
 def trained_members(
-    run: Run,
-    rows: Rows,
-    bar: TrainingBar | None,
-    random: np.random.RandomState,
-    *,
-    corrected: bool,
+    run: Run, rows: Rows, bar: TrainingBar | None, random: np.random.RandomState, *, corrected: bool
 ) -> list[Member]:
     """The systems of a fit in their order; the first one is that of a fit of one system.
 
     ``corrected``: a first quarter of them is trained, and the others are corrections of their mean.
     """
-    n_systems, validation = run.settings.n_systems, run.validation
+    n_systems = run.settings.n_systems
     seeds = np.random.RandomState(int(random.randint(2**31 - 1))).randint(2**31 - 1, size=n_systems)
+    options = {"validation": run.validation, "keeps_best": run.settings.patience is not None}
 
-    def train_one(number: int, watch: Callable[[int], None] | None, rows: Rows) -> Member:
+    def train_one(number: int, rows: Rows, watch: Callable[[int, System], None] | None = None) -> Member:
         own = np.random.RandomState(seeds[number])
-        n_starts = 1
-        if run.structure.n_terms is not None and run.earlier is None:
-            n_starts = _TERM_STARTS_OF_FEW if len(rows) < recipe.FOLD_ROWS else _TERM_STARTS
-        options: dict[str, Any] = {"validation": validation, "keeps_best": run.settings.patience is not None}
-        options |= {"progress": bar if number == 0 else None}
-        options |= {"watch": None if watch is None else lambda epoch, _: watch(epoch)}
-        members: list[Member] = []
-        for _ in range(n_starts):
-            members.append(trained_member(run, rows, own, number, **options))
-            if members[-1].result.stopped_by == "interrupt":
-                break
-        if n_starts == 1:
-            return members[0]
-        with torch.no_grad():
-            losses = [float(mean_loss(run.config.loss_function(), member.system, rows)) for member in members]
-        return members[int(np.nanargmin([*losses, np.inf]) % len(members))]
+        return _best_start(run, rows, own, number, watch=watch, progress=bar if number == 0 else None, **options)
 
     def train_some(numbers: range, rows: Rows) -> list[Member]:
-        return in_threads(lambda number, watch: train_one(number, watch, rows), numbers)
+        return in_threads(lambda number, watch: train_one(number, rows, lambda epoch, _: watch(epoch)), numbers)
 
     if n_systems == 1:
-        return [train_one(0, None, rows)]
+        return [train_one(0, rows)]
     n_first = n_trained(n_systems) if corrected else -(-n_systems // 2) if run.learns_means else n_systems
     members = train_some(range(n_first), rows)
     if n_first == n_systems or any(member.result.stopped_by == "interrupt" for member in members):
