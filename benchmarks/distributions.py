@@ -31,7 +31,7 @@ from _protocol import N_TARGETS, Array, interval_measures, random_split, read_ta
 from _report import cell_parser, key_of, markdown_table, measured_cells, write_results
 from deepfls import FLSRegressor, metrics
 from deepfls.estimators.calibration import conformal_quantile, held_out_rows, quantile_scores
-from deepfls.estimators.plane_ends import plane_scores
+from deepfls.estimators.intervals import plane_scores
 
 N_RULES = 30
 N_TRAIN = 10_000

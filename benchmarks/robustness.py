@@ -27,7 +27,7 @@ from _report import names_among, option_parser, positive, print_table, write_jso
 from _timing import threads
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.data.scaling import Scaling
-from deepfls.estimators.intervals import predicted_quantiles
+from deepfls.estimators.intervals import CalibratedModel
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.nn import GT2FLS, IT2FLS
 
@@ -219,7 +219,7 @@ def random_planes(n_rows: int) -> tuple[int, int, int]:
                 parameter.copy_(torch.from_numpy(scale * random.normal(size=parameter.shape)))
         z = np.concatenate([random.normal(size=(900, n_features)), 30.0 * random.normal(size=(100, n_features))])
         unit = Scaling(np.zeros(n_features), np.ones(n_features)), Scaling(np.zeros(1), np.ones(1))
-        quantiles = predicted_quantiles(ScaledSystem(system, *unit), None, z, np.array(LEVELS), None, learned=True)
+        quantiles = CalibratedModel(ScaledSystem(system, *unit), None).quantiles(z, LEVELS, learned=True)
         inverted += inverted_planes(system, torch.from_numpy(z))
         crossed += int((np.diff(quantiles, axis=1) < 0).sum()) + int((~np.isfinite(quantiles)).sum())
         done += len(z)

@@ -34,8 +34,7 @@ FOLDERS = [
 # Imports that go up, all inside functions: methods of an estimator that belong to a folder above it, and the compiled end
 # points behind functional.karnik_mendel.
 UPWARD = {
-    "estimators/result_methods.py": {"inspection"},
-    "estimators/file_methods.py": {"inspection", "export"},
+    "estimators/methods.py": {"inspection", "export"},
     "functional/karnik_mendel.py": {"kernels"},
 }
 

@@ -147,7 +147,7 @@ def test_number_of_threads_of_torch_is_not_touched_during_a_fit(monkeypatch: pyt
         seen.append(torch.get_num_threads())
         initialize_system(*args, **options)
 
-    monkeypatch.setattr("deepfls.estimators.system_runs.initialize_system", watching)
+    monkeypatch.setattr("deepfls.estimators.system_training.initialize_system", watching)
     before = torch.get_num_threads()
     regressor().fit(X, Y)
     assert [*seen, torch.get_num_threads()] == [before, before]

@@ -109,7 +109,7 @@ def test_local_scale_finds_where_residuals_are_large() -> None:
     random = np.random.default_rng(0)
     design = random.uniform(0, 1, size=(4_000, 1))
     residuals = np.exp(1.5 * design) * random.laplace(size=(4_000, 1))
-    coefficients = fit_log_scale(design, residuals, None, penalty=1e-4)
+    coefficients = fit_log_scale(design, residuals, penalty=1e-4)
     low, high = local_scale(np.array([[0.0], [1.0]]), coefficients)[:, 0]
     # A third of the scale is common to all rows; the learned part rises by e^1.5 = 4.5.
     assert (1.5 * high - 0.5) / (1.5 * low - 0.5) == pytest.approx(math.exp(1.5), rel=0.15)
@@ -119,7 +119,7 @@ def test_local_scale_finds_where_residuals_are_large() -> None:
 def test_local_scale_is_the_same_everywhere_where_nothing_can_be_learned(n_rows: int) -> None:
     random = np.random.default_rng(0)
     residuals = random.normal(size=(n_rows, 1)) if n_rows == 3 else np.zeros((n_rows, 1))
-    coefficients = fit_log_scale(random.normal(size=(n_rows, 6)), residuals, None, penalty=0.01)
+    coefficients = fit_log_scale(random.normal(size=(n_rows, 6)), residuals, penalty=0.01)
     np.testing.assert_array_equal(local_scale(random.normal(size=(9, 6)), coefficients), np.ones((9, 1)))
 
 

@@ -89,8 +89,9 @@ def test_dropped_rows_are_not_trained_on_and_are_counted_in_a_warning(tmp_path: 
     data = columns()
     holes = {**data, "y": [None if row % 10 == 0 else value for row, value in enumerate(data["y"])]}
     whole = FLSRegressor(**{**SETTINGS, "epochs": 0, "dtype": "float64"})
-    with pytest.warns(UserWarning, match=r"^60 rows without a target are left out\.$"):
+    with pytest.warns(UserWarning, match=r"^60 rows without a target are left out\.$") as told:
         whole.fit(regression(write(tmp_path / "holes", holes), nulls="drop"))
+    assert told[0].filename == __file__
     kept = np.arange(600) % 10 != 0
     assert whole.x_scaling_.shift[0] == pytest.approx(data["a"][kept].mean())
 
@@ -124,6 +125,12 @@ def test_warm_start_continues(path: Path) -> None:
     model.fit(regression(path))
     assert model.n_epochs_ == 6
     assert not torch.equal(model.system_.centers, before)
+
+
+def test_warm_start_refuses_another_number_of_targets(path: Path) -> None:
+    model = FLSRegressor(**SETTINGS, warm_start=True).fit(regression(path))
+    with pytest.raises(ValueError, match=r"^n_outputs must stay 1 with warm_start=True, got 2"):
+        model.fit(regression(path, target=["y", "z"]))
 
 
 def test_warm_start_refuses_other_classes(path: Path, tmp_path: Path) -> None:

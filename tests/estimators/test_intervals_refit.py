@@ -49,6 +49,7 @@ def test_refit_is_automatic_where_rows_are_few() -> None:
     assert few.interval_model_ is not None
     assert many.interval_model_ is None
     assert regressor(refit="auto", calibration=None, epochs=1).fit(X, Y).interval_model_ is None
+    assert regressor(refit=np.False_, epochs=1).fit(X, Y).interval_model_ is None
     with pytest.raises(TypeError, match=r"^refit must be True or False, got 'often'.$"):
         regressor(refit="often").fit(X, Y)
 
@@ -96,7 +97,7 @@ def test_refitted_model_starts_warm() -> None:
 
 
 def test_interrupt_keeps_the_model_of_a_part_as_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    import deepfls.estimators.system_runs as learner
+    from deepfls.estimators import system_training as learner
 
     trained = learner.train
 

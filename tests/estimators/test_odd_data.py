@@ -37,7 +37,7 @@ def test_table_of_little_use_is_told(x: np.ndarray, y: np.ndarray, message: str)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model = FLSRegressor(**QUICK).fit(x, y)
-    assert message in [str(warning.message) for warning in caught]
+    assert (message, __file__) in [(str(warning.message), warning.filename) for warning in caught]
     assert np.isfinite(model.predict(x)).all()
     assert model.system_.n_rules <= max(len(x), 1)
 
@@ -111,3 +111,17 @@ def test_categories_are_grades_in_rules_and_in_importances() -> None:
     row = model.explain(frame.iloc[0])
     assert row is not None
     assert FLSClassifier(**QUICK).fit(frame, colour).score(frame, colour) > 0.9
+
+
+def test_warnings_name_the_line_of_the_user() -> None:
+    table = pd.DataFrame({"a": X[:60, 0], "b": 1.0, "town": np.where(X[:60, 1] > 0, "Ulm", "Bonn")})
+    table.loc[7, "a"] = 1e6
+    labels = np.where(Y[:60] > 0, "up", np.where(Y[:60] < -0.5, "Up", "down"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = FLSClassifier(**{**QUICK, "n_rules": 80}).fit(table, labels)
+        model.predict(table.assign(town="Kiel"))
+    told = [str(warning.message) for warning in caught]
+    parts = ["'b' has the same", "differ in case", "far beyond", "n_rules=80 is more than", "'Kiel'"]
+    assert [sum(part in text for text in told) for part in parts] == [1] * 5, told
+    assert {warning.filename for warning in caught} == {__file__}

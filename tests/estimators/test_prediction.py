@@ -149,7 +149,7 @@ def test_scores_of_chunks_are_those_of_all_rows() -> None:
         parts.append(NumberScores())
         parts[-1].update(truth[rows], predicted[rows])
     for other in parts[1:]:
-        parts[0].merge_state(other.state())
+        parts[0].merge(other)
     expected = {
         "rmse": root_mean_squared_error(truth, predicted),
         "mae": mean_absolute_error(truth, predicted),
@@ -171,6 +171,6 @@ def test_scores_of_classes_count_unknown_ones_as_wrong() -> None:
     assert scores.values() == pytest.approx(expected, rel=1e-12)
     other = ClassScores(classes)
     other.update(np.array(["c"]), np.array([[0.5, 0.5]]))
-    scores.merge_state(other.state())
+    scores.merge(other)
     assert scores.unknown == ["c"]
     assert scores.values()["accuracy"] == pytest.approx(3 / 5)

@@ -12,7 +12,7 @@ import torch
 
 from deepfls import FLSClassifier, FLSRegressor, load, metrics
 from deepfls.estimators.calibration import conformal_level
-from deepfls.estimators.plane_ends import plane_interval, plane_scores
+from deepfls.estimators.intervals import plane_interval, plane_scores
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-3, 3, size=(900, 2))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from deepfls import FLSRegressor, load
-from deepfls.estimators import system_runs
+from deepfls.estimators import system_training
 from deepfls.estimators.choice import choice_paths
 from deepfls.estimators.settings import RegressorSettings, train_config
 from deepfls.inspection.plain import PlainSystem
@@ -130,14 +130,14 @@ def test_simplification_prunes_rules_and_conditions_and_keeps_the_terms() -> Non
 @pytest.mark.parametrize(("few", "n_starts"), [(len(X) + 1, 8), (len(X), 4)])
 def test_few_rows_have_twice_as_many_starts(monkeypatch: pytest.MonkeyPatch, few: int, n_starts: int) -> None:
     losses: list[float] = []
-    measured = system_runs.mean_loss
+    measured = system_training.mean_loss
 
     def noted(*arguments: Any) -> Any:
         losses.append(float(measured(*arguments)))
         return losses[-1]
 
-    monkeypatch.setattr(system_runs, "mean_loss", noted)
-    monkeypatch.setattr(system_runs.recipe, "FOLD_ROWS", few)
+    monkeypatch.setattr(system_training, "mean_loss", noted)
+    monkeypatch.setattr(system_training.recipe, "FOLD_ROWS", few)
     model = regressor(n_terms=3, epochs=2).fit(TABLE, Y)
     assert len(losses) == n_starts
     scaled = (model.predict(TABLE) - Y) / model.y_scaling_.scale

@@ -77,6 +77,15 @@ def test_warm_start_refuses_another_number_of_targets() -> None:
         model.fit(X, np.column_stack([Y, Y]))
 
 
+def test_warm_start_goes_on_where_there_are_fewer_rows_than_rules() -> None:
+    with pytest.warns(UserWarning, match=r"^n_rules=9 is more than the 6 rows to learn from"):
+        model = regressor(warm_start=True, n_rules=9).fit(X[:6], Y[:6])
+    with pytest.warns(UserWarning, match=r"^n_rules=9 is more than the 6 rows to learn from"):
+        model.fit(X[:6], Y[:6])
+    assert model.system_.n_rules == 6
+    assert model.n_epochs_ == 6
+
+
 def test_warm_start_refuses_other_classes() -> None:
     model = classifier(warm_start=True).fit(X, Y > 5)
     message = r"^classes must stay \[False, True\] with warm_start=True, got \['a', 'b'\]; warm_start=False starts anew\.$"

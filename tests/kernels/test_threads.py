@@ -12,7 +12,7 @@ import pytest
 import torch
 from threadpoolctl import ThreadpoolController
 
-from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
+from deepfls.kernels.threads import in_threads, n_parts_of, one_blas_thread, over_parts
 from deepfls.training.loop import train
 from deepfls.training.recipe import TrainConfig
 from loop_cases import new_system, wave
@@ -114,3 +114,9 @@ def test_forked_process_has_threads_of_its_own() -> None:
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", source], capture_output=True, text=True, timeout=120)
     assert done.stdout.split() == ["3"], done.stderr
+
+
+def test_results_of_threads_keep_their_order_and_errors_reach_the_caller() -> None:
+    assert in_threads(lambda number, watch: 2 * number, range(5)) == [0, 2, 4, 6, 8]
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda number, watch: 1 // number, range(3))

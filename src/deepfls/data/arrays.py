@@ -222,7 +222,7 @@ class ArraySource:
     def warn_of_odd_data(self) -> None:
         """Warn of one row, a target of one value or one class, and numbers that look like classes."""
         for text in self._odd_facts():
-            warnings.warn(text, stacklevel=6)
+            warnings.warn(text, stacklevel=4)
 
     def _odd_facts(self) -> list[str]:
         if self.n_rows == 1:

@@ -338,7 +338,7 @@ class Columns:
         for name, texts in unknown.items():
             if texts and tell:
                 known_not = f"has values that the model does not know, which count as missing: {listed(texts)}"
-                warnings.warn(f"Column {quoted(name)} {known_not}.", stacklevel=4)
+                warnings.warn(f"Column {quoted(name)} {known_not}.", stacklevel=5)
         return np.concatenate(parts, axis=1) if parts else np.zeros((table.n_rows, 0))
 
     def check_known(self, x: Array) -> None:

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from deepfls.estimators.classifier import FLSClassifier
+    from deepfls.estimators.fls import FLSClassifier, FLSRegressor
     from deepfls.estimators.model_file import load
-    from deepfls.estimators.regressor import FLSRegressor
 
 __all__ = ["FLSClassifier", "FLSRegressor", "load"]
 
@@ -18,9 +17,7 @@ __all__ = ["FLSClassifier", "FLSRegressor", "load"]
 def __getattr__(name: str) -> Any:
     # The command line reads tables with this folder before it needs torch and scikit-learn, which take seconds to import.
     if name in __all__:
-        from deepfls.estimators import classifier, model_file, regressor
+        from deepfls.estimators import fls, model_file
 
-        return {"FLSClassifier": classifier.FLSClassifier, "FLSRegressor": regressor.FLSRegressor, "load": model_file.load}[
-            name
-        ]
+        return getattr(model_file if name == "load" else fls, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

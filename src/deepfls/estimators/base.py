@@ -13,13 +13,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text
-from deepfls.data.arrays import Samples, Source
+from deepfls.data.arrays import ArraySource, Samples, Source
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
+from deepfls.estimators.intervals import CalibratedModel
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import (
     MISSING,
@@ -33,9 +34,9 @@ from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
 
 if TYPE_CHECKING:
-    from deepfls.data.sources import ParquetSource
+    from typing_extensions import Self
 
-CheckpointsOrPath = Checkpoints | str | os.PathLike[str]
+    from deepfls.data.sources import ParquetSource
 
 # Fields of a result that not every fit has; each is an attribute of the estimator with an underscore behind its name.
 _OPTIONAL = ("classes", "input_range", "rule_shares", "feature_importances", "initial_sets", "familiar_firing", "chosen")
@@ -46,6 +47,16 @@ class FiringStrengths(NamedTuple):
 
     lower: Array
     upper: Array
+
+
+class Targets(NamedTuple):
+    """What a system learns of y: targets (rows, targets), weights (rows,), and how the y of an eval_set becomes targets."""
+
+    y: Array
+    weight: Array | None
+    of_eval_set: Callable[[Any], Array]
+    attributes: dict[str, Any]  # of one kind of estimator
+    classes: Array | None = None
 
 
 class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-learn is untyped
@@ -75,10 +86,75 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
     # From data to a fitted estimator
 
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        eval_set: Any = None,
+        checkpoints: Checkpoints | str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Learn from rows X (rows, features) and targets y (rows,) or (rows, outputs), or from a source of both.
+
+        Parameters
+        ----------
+        X : array or frame, shape (rows, features), or ParquetSource
+            Numbers, text, booleans, categories, dates; NaN and None are missing values. Names of columns are kept and
+            checked in predictions.
+        y : array or frame, shape (rows,) or (rows, outputs)
+            Numbers; for a classifier classes (rows,): text, integers or booleans. None beside a source, which names its
+            targets and weights itself.
+        sample_weight : array, shape (rows,), optional
+        eval_set : (X, y), optional
+            Rows whose loss is measured after every epoch, ``validation_loss`` in ``history_``; with ``patience`` they
+            decide when training stops.
+        checkpoints : Checkpoints or path, optional
+            How, or in which folder, a run on a source keeps its state, to continue after it was stopped.
+
+        Returns
+        -------
+        FLSRegressor or FLSClassifier
+            Itself.
+        """
+        source: Source
+        watched, table = None, None
+        if _is_streamed(X, y, sample_weight, eval_set, checkpoints):
+            source, attributes = self._source_targets(X)
+            source = source.with_columns(self.columns_ if self._continues else self._column_settings)
+            table = source.layout.as_dict()
+        else:
+            x, columns = self._training_x(X)
+            targets = self._targets(x, y, _checked_weight(sample_weight, x))
+            attributes = targets.attributes
+            if eval_set is not None:
+                watched = self._watched(eval_set, columns, targets.of_eval_set)
+            merged = not callable(self.loss)
+            source = ArraySource(x, targets.y, targets.weight, columns, targets.classes, merged=merged)
+        if isinstance(checkpoints, (str, os.PathLike)):
+            checkpoints = Checkpoints(checkpoints)
+        settings = (ClassifierSettings if self._classifies else RegressorSettings)(**settings_by_name(self))
+        earlier = self._result() if self._continues else None
+        result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
+        self._adopt(result, source.columns, table, **attributes)
+        return self
+
+    def _targets(self, x: Array, y: Any, weight: Array | None) -> Targets:
+        """What to learn of a y, which is checked."""
+        raise NotImplementedError
+
+    def _source_targets(self, source: ParquetSource) -> tuple[ParquetSource, dict[str, Any]]:
+        """A source with targets of the kind of this estimator, and attributes that follow from them."""
+        raise NotImplementedError
+
     @property
     def _continues(self) -> bool:
         """Whether a fit continues from an earlier one."""
         return bool(self.warm_start) and hasattr(self, "system_")
+
+    @property
+    def _column_settings(self) -> ColumnSettings:
+        return ColumnSettings(self.categorical, self.min_category_rows, self.missing_values, self.decimal)
 
     def _checked_x(self, X: Any, *, reset: bool) -> Any:
         """X after scikit-learn's checks: an array of float64, or a frame or an array of objects that holds other things."""
@@ -118,23 +194,15 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         """Inputs to learn from, and what the columns of X are. The estimator stays as it is."""
         new = copy.copy(self)
         checked = new._checked_x(X, reset=not self._continues)
-        columns = self.columns_ if self._continues else self._learned_columns(checked, new)
+        if self._continues:
+            return self._encoded(checked, self.columns_), self.columns_
+        known = Columns.numbers(new.n_features_in_, getattr(new, "feature_names_in_", None))
+        columns = learn_columns(raw_table(checked, known.names), self._column_settings, named=known.named)
         # Values of the training table that are no numbers or categories have been reported already.
-        return self._encoded(checked, columns, tell=self._continues), columns
+        return self._encoded(checked, columns, tell=False), columns
 
-    @property
-    def _column_settings(self) -> ColumnSettings:
-        return ColumnSettings(self.categorical, self.min_category_rows, self.missing_values, self.decimal)
-
-    def _learned_columns(self, checked: Any, new: FLSEstimator) -> Columns:
-        names = getattr(new, "feature_names_in_", None)
-        named = Columns.numbers(new.n_features_in_, names)
-        return learn_columns(raw_table(checked, named.names), self._column_settings, named=named.named)
-
-    def _watched(self, eval_set: Any, columns: Columns, targets: Callable[[Any], Array]) -> Samples | None:
-        """The rows of an eval_set, (X, y) or a list of one such pair; ``targets`` maps y to (rows, targets)."""
-        if eval_set is None:
-            return None
+    def _watched(self, eval_set: Any, columns: Columns, targets: Callable[[Any], Array]) -> Samples:
+        """The rows of an eval_set, (X, y) or a list of one such pair."""
         pair = eval_set[0] if isinstance(eval_set, list) and len(eval_set) == 1 else eval_set
         if not isinstance(pair, (tuple, list)) or len(pair) != 2 or all(isinstance(part, tuple) for part in pair):
             raise ValueError("eval_set must be (X, y), or a list of one such pair.")
@@ -146,45 +214,21 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         check_same_length(x, y)
         return Samples(x, y)
 
-    def _described(self, source: ParquetSource) -> ParquetSource:
-        """A source with its columns described."""
-        return source.with_columns(self.columns_ if self._continues else self._column_settings)
-
-    def _fit(
-        self,
-        source: Source,
-        checkpoints: CheckpointsOrPath | None = None,
-        table: dict[str, Any] | None = None,
-        watched: Samples | None = None,
-        **own: Any,
-    ) -> None:
-        """Fit a source and adopt the result.
-
-        ``table`` describes the columns of a table on disk; ``watched`` are the rows of an eval_set, and ``own`` attributes
-        of one kind of estimator.
-        """
-        if isinstance(checkpoints, (str, os.PathLike)):
-            checkpoints = Checkpoints(checkpoints)
-        earlier = self._result() if self._continues else None
-        settings = (ClassifierSettings if self._classifies else RegressorSettings)(**settings_by_name(self))
-        result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
-        self._adopt(result, source.columns, table, **own)
-
     def _result(self) -> FitResult:
         """The fitted attributes as the result of a fit."""
-        part = getattr(self, "interval_model_", None)
-        optional = (*_OPTIONAL, "calibration")
+        part = self.interval_model_
         return FitResult(
             structure=self._structure_,
             model=self._model,
             history=self.history_,
             stopped_by=self.stopped_by_,
+            calibration=self.calibration_,
             part=None if part is None else part._result(),
-            **{name: getattr(self, f"{name}_", None) for name in optional},
+            **{name: getattr(self, f"{name}_", None) for name in _OPTIONAL},
         )
 
     def _adopt(self, result: FitResult, columns: Columns, table: dict[str, Any] | None, **own: Any) -> None:
-        """Take over the result of a fit. Everything that can fail comes before this."""
+        """Take over the result of a fit; ``table`` describes the columns of a table on disk. What can fail comes before."""
         part = None
         if result.part is not None:
             part = clone(self).set_params(refit=False)
@@ -197,14 +241,11 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         self.calibration_ = result.calibration
         self.columns_, self.n_features_in_ = columns, len(columns.columns)
         optional = {name: getattr(result, name) for name in _OPTIONAL}
-        optional |= {
-            "feature_names_in": np.array(columns.names, dtype=object) if columns.named else None,
-            "table": table,
-        }
+        optional["feature_names_in"] = np.array(columns.names, dtype=object) if columns.named else None
+        optional["table"] = table
         for name, value in optional.items():
-            if value is None:
-                self.__dict__.pop(f"{name}_", None)  # of an earlier fit
-            else:
+            self.__dict__.pop(f"{name}_", None)  # of an earlier fit
+            if value is not None:
                 setattr(self, f"{name}_", value)
         self.__dict__.update(own)
 
@@ -215,15 +256,14 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return ScaledSystem(self.system_, self.x_scaling_, self.y_scaling_, getattr(self, "_others_", ()))
 
     @property
+    def _calibrated(self) -> CalibratedModel:
+        part = getattr(self, "interval_model_", None)
+        return CalibratedModel(self._model, getattr(self, "calibration_", None), None if part is None else part._model)
+
+    @property
     def systems_(self) -> list[T1FLS | IT2FLS]:
         """All systems of the model; ``system_`` is the first."""
         return list(self._model.systems)
-
-    @property
-    def _interval_system(self) -> ScaledSystem | None:
-        """The system that was calibrated, where it is not that of the predictions."""
-        part = getattr(self, "interval_model_", None)
-        return None if part is None else part._model
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -279,7 +319,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return np.asarray(found @ self._model.shares)
 
 
-def is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:
+def _is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:
     """Whether X is a source that is read in parts; arguments that do not belong to such an X are refused."""
     # The type is asked, because a frame may have a column of any name.
     if getattr(type(X), "streamed", False) is not True:
@@ -294,7 +334,7 @@ def is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: 
     return True
 
 
-def checked_weight(sample_weight: Any, x: Array) -> Array | None:
+def _checked_weight(sample_weight: Any, x: Array) -> Array | None:
     """Sample weights (rows,), none of them negative, or None."""
     if sample_weight is None:
         return None

@@ -34,12 +34,6 @@ def conformal_quantile(scores: Array, coverage: float, weight: Array | None = No
     It is the ``ceil((n + 1) coverage)``-th smallest of n scores, (outputs,) for scores (rows, outputs). With weights
     (rows,) it is the smallest score up to which the weights add up to ``coverage`` of their sum, a new row of the mean
     weight included. ``group`` names the rows in the error about too few of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> conformal_quantile(np.arange(1.0, 20.0)[:, None], coverage=0.9)  # the 18th of 19
-    array([18.])
     """
     coverage = check_coverage(coverage)
     n_rows = len(scores)
@@ -61,13 +55,6 @@ def conformal_level(scores: Array, sides: Array, level: float, weight: Array | N
     ranks from 1 to n. A new target is equally likely to fall between any two of them, so the quantile is that of rank
     ``(n + 1) level``, rounded away from the middle: at most a share ``level`` of new targets lies below it for levels under
     1/2, and at least this share for the others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> sides, scores = np.array([[-1.0], [-1.0], [1.0]]), np.array([[2.0], [1.0], [0.5]])
-    >>> [conformal_level(scores, sides, level).ravel().tolist() for level in (0.25, 0.5, 0.75)]
-    [[-1.0, 2.0], [-1.0, 1.0], [1.0, 0.5]]
     """
     n_rows = len(scores)
     needed = round((n_rows + 1) * level, 9)
@@ -92,27 +79,13 @@ def interval_scores(y_true: Array, y: Array, below: Array, above: Array) -> Arra
     """How many times the reaches ``below`` and ``above`` of an interval around y a target lies from y.
 
     All arrays are (rows, outputs), the reaches positive. A target at y has the score 0, one at either end the score 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> interval_scores(np.array([[4.0]]), np.array([[1.0]]), np.array([[1.0]]), np.array([[2.0]]))
-    array([[1.5]])
     """
     error = y_true - y
     return np.maximum(-error / below, error / above)
 
 
 def quantile_scores(y_true: Array, lower: Array, upper: Array) -> Array:
-    """How far a target lies outside the interval, negative inside: the score of conformalised quantile regression.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> quantile_scores(np.array([[4.0], [1.0]]), np.array([[0.0], [0.0]]), np.array([[3.0], [3.0]]))
-    array([[ 1.],
-           [-1.]])
-    """
+    """How far a target lies outside the interval, negative inside: the score of conformalised quantile regression."""
     return np.maximum(lower - y_true, y_true - upper)
 
 
@@ -120,12 +93,6 @@ def adaptive_scores(probabilities: Array) -> Array:
     """Summed probability of the classes at least as probable as each, (rows, classes): larger sets where classes are close.
 
     Romano, Sesia and Candès (2020), without their randomisation, so that a row always gets the same set.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> adaptive_scores(np.array([[0.5, 0.125, 0.375]]))
-    array([[0.5  , 1.   , 0.875]])
     """
     order = np.argsort(-probabilities, axis=1, kind="stable")
     sums = np.cumsum(np.take_along_axis(probabilities, order, axis=1), axis=1)
@@ -134,7 +101,7 @@ def adaptive_scores(probabilities: Array) -> Array:
     return scores
 
 
-def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty: float) -> Array:
+def fit_log_scale(design: Array, residuals: Array, penalty: float) -> Array:
     """Coefficients (terms + 1, outputs) of the logarithm of a local scale, the constant last.
 
     ``log s = design · b + b₀`` maximises the likelihood of residuals whose absolute values have the mean s (an exponential
@@ -147,22 +114,22 @@ def fit_log_scale(design: Array, residuals: Array, weight: Array | None, penalty
         # A system that can pass through every row has residuals without information about new rows.
         return found
     for output, sizes in enumerate(np.abs(residuals).T):
-        mean = float(np.average(sizes, weights=weight))
+        mean = float(np.average(sizes))
         if not mean > 0 or np.ptp(sizes) == 0:
             continue
-        coefficients = _gamma_regression(design, sizes / mean + _RESIDUAL_FLOOR, weight, penalty)
+        coefficients = _gamma_regression(design, sizes / mean + _RESIDUAL_FLOOR, penalty)
         if np.isfinite(coefficients).all():
             found[:, output] = coefficients
     return found
 
 
-def _gamma_regression(design: Array, sizes: Array, weight: Array | None, penalty: float) -> Array:
+def _gamma_regression(design: Array, sizes: Array, penalty: float) -> Array:
     """Coefficients (terms + 1,) that minimise the mean of ``log s + sizes / s`` plus ``penalty`` / 2 |b|².
 
     Not scikit-learn's: it warns where the optimiser stops before the last digits, which do not matter here, and warnings
     cannot be held back in one thread alone.
     """
-    share = np.full(len(sizes), 1.0 / len(sizes)) if weight is None else weight / weight.sum()
+    share = np.full(len(sizes), 1.0 / len(sizes))
 
     def loss_and_slope(own: Array) -> tuple[float, Array]:
         logs = np.clip(design @ own[:-1] + own[-1], -_LARGEST_LOG, _LARGEST_LOG)
@@ -213,32 +180,26 @@ class Calibration:
 
     def quantile(self, coverage: float, x: Array) -> Array:
         """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""
-        if self.groups is None:
-            return conformal_quantile(self.scores, coverage, self.weight)[None]
-
-        def quantile(rows: Array, group: str) -> Array:
-            weight = None if self.weight is None else self.weight[rows]
-            return conformal_quantile(self.scores[rows], coverage, weight, group=group)
-
-        return self._by_group(quantile, x, (self.scores.shape[1],))
+        return self._by_group(
+            x,
+            lambda rows, weight, group: conformal_quantile(self.scores[rows], coverage, weight, group=group),
+        )
 
     def signed_quantile(self, level: float, x: Array) -> tuple[Array, Array]:
         """Side and score of a quantile of the target for rows x, each (rows, outputs) or (1, outputs)."""
         if self.sides is None:
             raise ValueError("predict_quantiles must follow a calibration that kept the sides of its scores; fit again.")
+        sides = self.sides
+        found = self._by_group(
+            x,
+            lambda rows, weight, group: conformal_level(self.scores[rows], sides[rows], level, weight, group=group),
+        )
+        return found[:, 0], found[:, 1]
+
+    def _by_group(self, x: Array, quantile: Callable[[Array | slice, Array | None, str], Array]) -> Array:
+        """What a function of calibration rows, their weights and the name of their group gives for rows x, (rows, ...)."""
         if self.groups is None:
-            return tuple(conformal_level(self.scores, self.sides, level, self.weight)[:, None])
-
-        def quantile(rows: Array, group: str) -> Array:
-            assert self.sides is not None
-            weight = None if self.weight is None else self.weight[rows]
-            return conformal_level(self.scores[rows], self.sides[rows], level, weight, group=group)
-
-        return tuple(self._by_group(quantile, x, (2, self.scores.shape[1])).swapaxes(0, 1))
-
-    def _by_group(self, quantile: Callable[[Array, str], Array], x: Array, shape: tuple[int, ...]) -> Array:
-        """What a function of the calibration rows of a group, and its name, gives for the groups of rows x, (rows, ...)."""
-        assert self.groups is not None
+            return quantile(slice(None), self.weight, "")[None]
         known, member = np.unique(self.groups, axis=0, return_inverse=True)
         asked, place = np.unique(comparable(x[:, list(self.group_columns)]), axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
@@ -250,24 +211,20 @@ class Calibration:
                 f"group must be one that was calibrated, {shown}, got {unknown[0]}{more}; fit with rows of that group, or "
                 "with group_calibration=None."
             )
-        quantiles = np.empty((len(asked), *shape))
-        for row, at in enumerate(found.argmax(axis=1)):
-            quantiles[row] = quantile(member.ravel() == at, group_name(known[at]))
-        return quantiles[place.ravel()]
+        quantiles = []
+        for at in found.argmax(axis=1):
+            rows = member.ravel() == at
+            quantiles.append(quantile(rows, None if self.weight is None else self.weight[rows], group_name(known[at])))
+        return np.stack(quantiles)[place.ravel()]
 
     def arrays(self) -> dict[str, Array]:
         """The arrays by name, for a model file."""
-        named = {name: getattr(self, name) for name in ("scores", "weight", "groups", "floor", "scale", "sides")}
-        return {name: value for name, value in named.items() if value is not None}
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
 
     def description(self) -> dict[str, Any]:
         """Everything but the arrays, in plain values."""
-        return {
-            "method": self.method,
-            "coverage": self.coverage,
-            "normalized": self.normalized,
-            "group_columns": list(self.group_columns),
-        }
+        names = ("method", "coverage", "normalized", "group_columns")
+        return {name: getattr(self, name) for name in names}
 
     @classmethod
     def restored(cls, description: dict[str, Any], arrays: dict[str, Array]) -> Calibration:
@@ -294,21 +251,10 @@ def largest_coverage(n_rows: int) -> float:
     return n_rows / (n_rows + 1)
 
 
-def rows_needed(coverage: float) -> int:
-    """Fewest calibration rows that can give a coverage: the n with ``(n + 1) coverage <= n``.
-
-    Examples
-    --------
-    >>> rows_needed(0.9), rows_needed(0.99)
-    (9, 99)
-    """
-    # 1 / (1 - 0.9) is a little above 10 in binary.
-    return max(1, math.ceil(round(1.0 / (1.0 - coverage), 9)) - 1)
-
-
 def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> None:
-    """Require as many calibration rows as the coverage needs."""
-    needed = rows_needed(coverage)
+    """Require as many calibration rows as the coverage needs: the fewest n with ``(n + 1) coverage <= n``."""
+    # 1 / (1 - 0.9) is a little above 10 in binary.
+    needed = max(1, math.ceil(round(1.0 / (1.0 - coverage), 9)) - 1)
     if n_rows < needed:
         where = f" in the group {group}" if group else ""
         possible = math.floor(largest_coverage(n_rows) * 1e4) / 1e4  # never rounded up
@@ -327,14 +273,7 @@ def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> No
 
 
 def group_name(values: Array) -> str:
-    """A group as text: its value, or its values in parentheses; "" without groups.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> group_name(np.array([2.0])), group_name(np.array([0.0, 1.5]))
-    ('2', '(0, 1.5)')
-    """
+    """A group as text: its value, or its values in parentheses; "" without groups."""
     texts = [f"{value:g}" for value in values]
     return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
 

@@ -16,7 +16,7 @@ import torch
 
 from deepfls._checks.values import Array
 from deepfls.estimators.choice import Choice, System, Task, array_of, inputs_of, mean_target
-from deepfls.estimators.side_by_side import in_threads
+from deepfls.kernels.threads import in_threads
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
 from deepfls.training.recipe import TrainConfig

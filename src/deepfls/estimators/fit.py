@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import os
 import warnings
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
@@ -19,10 +20,10 @@ from sklearn.utils import check_random_state
 
 from deepfls._checks.arguments import check_option, counted
 from deepfls._checks.values import Array, evenly_spaced
-from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, StreamPlan, TrainingData
+from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
-from deepfls.estimators.choice import Choice, System, Task, is_chosen
+from deepfls.estimators.choice import Choice, is_chosen
 from deepfls.estimators.prediction import ScaledSystem, feature_importances
 from deepfls.estimators.settings import (
     DTYPES,
@@ -34,30 +35,20 @@ from deepfls.estimators.settings import (
     settings_by_name,
     train_config,
 )
-from deepfls.estimators.side_by_side import check_systems, trained_systems
-from deepfls.estimators.structure import (
-    Structure,
-    frozen_masks,
-    joined_range,
-    restore_frozen,
-    set_range,
-    structure_for,
-)
-from deepfls.estimators.system_runs import (
+from deepfls.estimators.structure import Structure, frozen_masks, restore_frozen, structure_for
+from deepfls.estimators.system_training import (
+    Member,
     Run,
     chosen_settings,
     first_system,
+    joined_range,
     kept_parts,
-    learns_means,
-    member_corrector,
-    member_trainer,
+    trained_members,
 )
-from deepfls.training.batches import Rows
-from deepfls.training.checkpoint import Checkpoints
+from deepfls.training.checkpoint import CheckpointFolder, Checkpoints
 from deepfls.training.distributed import Group, own_device, process_group
-from deepfls.training.loop import TrainResult, train
+from deepfls.training.loop import train
 from deepfls.training.progress import ReadingBar, TrainingBar
-from deepfls.training.recipe import TrainConfig
 
 if TYPE_CHECKING:
     from deepfls.data.sources import ParquetSource
@@ -67,6 +58,9 @@ if TYPE_CHECKING:
 _SHARE_ROWS = 2_048
 # Settings that do not change what is learned, so a run may continue with other values of them.
 _FREE = ("device", "verbose", "warm_start", "random_state")
+# Copies of the parameters of a system that its training holds: values, gradient, two moments, last, best and average; and
+# parameters of one condition of a rule: center, two widths, height, slope.
+_COPIES, _PER_CONDITION = 8, 5
 
 
 @dataclass(frozen=True)
@@ -103,11 +97,8 @@ def fit(
     """
     if isinstance(source, ArraySource):
         source.warn_of_odd_data()
-    if earlier is not None and isinstance(source, ArraySource):
-        expected = structure_for(settings, source.columns, source.n_outputs, source.n_rows, earlier.structure)
-        _check_continued(earlier, expected, source.classes)
     check_settings(settings)
-    check_systems(settings, source, None if earlier is None else len(earlier.model.systems))
+    _check_systems(settings, source)
     plan = DataPlan(
         classes=settings._classifies,
         scaled=settings.scaling == "standard",
@@ -115,239 +106,223 @@ def fit(
         validation_fraction=None if settings.patience is None or watched is not None else settings.validation_fraction,
     )
     if settings.coverage is not None or settings.calibration == "alpha":
-        settings = intervals.with_auto_calibration(settings)
-        intervals.check_interval_settings(settings, streamed=source.streamed, continued=earlier is not None)
-        plan = intervals.with_calibration(plan, settings, intervals.group_columns(settings, source.columns))
+        streamed, continued = source.streamed, earlier is not None
+        settings, plan = intervals.with_intervals(settings, plan, source.columns, streamed=streamed, continued=continued)
+    asked = _Fit(settings, source, plan, earlier, checkpoints, watched)
     if plan.calibration_rows is None or source.streamed or not intervals.is_refitted(settings, source.n_rows):
-        return _fit_once(settings, source, plan, earlier, checkpoints, watched=watched)[0]
+        return asked.result()[0]
     # Two systems: one learns without the calibration rows and gives the intervals, the other one learns from all rows.
     # Both draw the same random numbers, so a generator is copied for the first.
     first = replace(settings, random_state=copy.deepcopy(settings.random_state))
-    part, choice = _fit_once(
-        first, source, plan, None if earlier is None else earlier.part, None, watched=watched, tells=False
-    )
+    before = None if earlier is None else earlier.part
+    part, choice = replace(asked, settings=first, earlier=before, tells=False).result()
     if part.stopped_by == "interrupt":
         return part
-    result, _ = _fit_once(settings, source, replace(plan, calibration_rows=None), earlier, None, choice, watched)
+    result, _ = replace(asked, plan=replace(plan, calibration_rows=None), choice=choice).result()
     return replace(result, calibration=part.calibration, part=part)
 
 
 @dataclass(frozen=True)
-class _Trained:
-    """Trained systems with what their results need; the lists are empty for a table on disk."""
+class _Fit:
+    """One fit, from the rows to the calibration; settings, plan and source are checked."""
 
-    systems: list[System]
-    rows: list[Rows]  # that each learned from
-    started: list[System | None]  # each before training, where parts of it are frozen
-    result: TrainResult
-    initial_sets: Array | None
-    data: TrainingData
-    structure: Structure
-    config: TrainConfig
-    choice: Choice | None
+    settings: Settings
+    source: Source
+    plan: DataPlan
+    earlier: FitResult | None
+    checkpoints: Checkpoints | None
+    watched: Samples | None
+    choice: Choice | None = None  # of another fit, which this one takes over
+    tells: bool = True  # whether warnings about the data are given
 
+    def result(self) -> tuple[FitResult, Choice | None]:
+        """What the fit gives, and what was chosen for it."""
+        settings, source = self.settings, self.source
+        # Without a seed, numbers of its own: NumPy's generator of the process stays as it is.
+        random = np.random.RandomState() if settings.random_state is None else check_random_state(settings.random_state)
+        with contextlib.ExitStack() as stack:
+            group = stack.enter_context(process_group()) if source.streamed else Group()
+            device = _check_device(settings.device)
+            folder = None
+            if self.checkpoints is not None:
+                folder = stack.enter_context(self.checkpoints.opened(_run_facts(settings, source), group))
+            run = self._run(group, own_device(device) if group.size > 1 else device, folder, random)
+            choice = None
+            if source.streamed:
+                members = [self._trained_on_stream(run)]
+            else:
+                run, members, choice = self._trained_on_arrays(run, random)
+            result = self._result(run, members, choice)
+        stream = run.data.stream
+        if group.leads and stream is not None and stream.n_dropped:
+            verb = "is" if stream.n_dropped == 1 else "are"
+            warnings.warn(f"{counted(stream.n_dropped, 'row')} without a target {verb} left out.", stacklevel=4)
+        return result, choice
 
-def _fit_once(
-    settings: Settings,
-    source: Source,
-    plan: DataPlan,
-    earlier: FitResult | None,
-    checkpoints: Checkpoints | None,
-    choice: Choice | None = None,
-    watched: Samples | None = None,
-    *,
-    tells: bool = True,
-) -> tuple[FitResult, Choice | None]:
-    """One system, from the rows to its calibration, and what was chosen for it unless it was given."""
-    # Without a seed, numbers of its own: NumPy's generator of the process stays as it is.
-    random = np.random.RandomState() if settings.random_state is None else check_random_state(settings.random_state)
-    with contextlib.ExitStack() as stack:
-        group = stack.enter_context(process_group()) if source.streamed else Group()
-        device = _check_device(settings.device)
-        folder = None
-        if checkpoints is not None:
-            folder = stack.enter_context(checkpoints.opened(_run_facts(settings, source), group))
-        continued = None if earlier is None else earlier.model
-        run = Run(settings, source, continued, group, own_device(device) if group.size > 1 else device, folder, tells)
-        trained = _trained(run, plan, earlier, choice, watched, random)
-        _finish_systems(run, trained)
-        result = _result(run, plan, trained, earlier)
-    stream = trained.data.stream
-    if group.leads and stream is not None and stream.n_dropped:
-        verb = "is" if stream.n_dropped == 1 else "are"
-        warnings.warn(f"{counted(stream.n_dropped, 'row')} without a target {verb} left out.", stacklevel=5)
-    return result, trained.choice
-
-
-def _trained(
-    run: Run,
-    plan: DataPlan,
-    earlier: FitResult | None,
-    choice: Choice | None,
-    watched: Samples | None,
-    random: np.random.RandomState,
-) -> _Trained:
-    """Read the data, choose what is left open, and train."""
-    settings, source, group = run.settings, run.source, run.group
-    data = _data_of(run, plan, random)
-    if watched is not None:
-        data = replace(data, validation=watched)
-    before = None if earlier is None else earlier.structure
-    structure = structure_for(settings, source.columns, data.n_outputs, data.n_rows, before)
-    is_number = isinstance(structure.n_rules, int)  # text other than "auto" is refused later
-    if is_number and isinstance(source, ArraySource) and structure.n_rules > data.n_rows:
-        structure = replace(structure, n_rules=data.n_rows)
-        if run.tells:
-            words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
-            warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=6)
-    if earlier is not None:
-        if earlier.input_range is not None:
-            data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
-        _check_continued(earlier, structure, data.classes)
-    structure.term_words(settings.words, list(source.columns.input_names))
-    held_out = data.validation
-    n_held_out = 0 if held_out is None or watched is not None else held_out.n_rows
-    config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
-    rows = None if data.sample is None else run.rows(data.sample, data)
-    validation = None if held_out is None else run.rows(held_out.take(slice(group.rank, None, group.size)), data)
-    if data.stream is None:
-        assert rows is not None
-        return _trained_on_arrays(run, structure, data, rows, config, validation, choice, random)
-    random = np.random.RandomState(data.stream.seed)
-    generator = torch.Generator().manual_seed(data.stream.seed)
-    # Opened before the starting point is computed, so that the table is read meanwhile.
-    with _stream_batches(run, data, data.stream, config) as stream:
-        if rows is not None:
-            stream.read_ahead(generator)
-        with _progress_bar(run, data.n_rows, config) as bar:
-            system = first_system(run, structure, data, rows, random)
-            if run.folder is not None and rows is not None:
-                with group.together():
-                    run.folder.begin(*data.state())
-            data, rows = replace(data, sample=None), None  # the sample is large and no longer needed
-            result = train(
-                system,
-                stream,
-                config,
-                generator=generator,
-                validation=validation,
-                keeps_best=settings.patience is not None,
-                progress=bar,
-                group=group,
-                checkpoints=run.folder,
-                **kept_parts(run, structure, data, system, None),
-            )
-    return _Trained([system], [], [], result, None, data, structure, config, None)
-
-
-def _trained_on_arrays(
-    run: Run,
-    structure: Structure,
-    data: TrainingData,
-    rows: Rows,
-    config: TrainConfig,
-    validation: Rows | None,
-    choice: Choice | None,
-    random: np.random.RandomState,
-) -> _Trained:
-    """Train the systems of a fit to rows in memory; the settings are chosen first unless ``choice`` has them."""
-    task = Task.of(run.settings, data.classes)
-    if choice is None and run.earlier is None and is_chosen(run.settings):
-        choice = chosen_settings(run, structure, data, rows, config, task, random)
-    if choice is not None:
-        structure, config = replace(structure, n_rules=choice.n_rules), choice.config(config)
-    width = 1.0 if choice is None else choice.width
-    with _progress_bar(run, data.n_rows, config) as bar:
-        own = member_trainer(run, structure, data, config, validation, bar, random, width)
-        corrector = None
-        if choice is not None and choice.corrected:
-            corrector = member_corrector(run, structure, data, rows, task, random)
-        members = trained_systems(
-            own, run.settings.n_systems, rows, corrects=learns_means(task, config), corrector=corrector
+    def _run(
+        self, group: Group, device: torch.device, folder: CheckpointFolder | None, random: np.random.RandomState
+    ) -> Run:
+        """What the steps share, from the data of the source or of a checkpoint."""
+        settings, source, earlier = self.settings, self.source, self.earlier
+        data = self._data(group, folder, random)
+        structure = structure_for(
+            settings, source.columns, data.n_outputs, data.n_rows, None if earlier is None else earlier.structure
         )
-    return _Trained(
-        systems=[member.system for member in members],
-        rows=[member.rows for member in members],
-        started=[member.started for member in members],
-        result=members[0].result,
-        initial_sets=np.concatenate([member.initial_sets for member in members], axis=1),
-        data=data,
-        structure=structure,
-        config=config,
-        choice=choice,
-    )
+        is_number = isinstance(structure.n_rules, int)  # text other than "auto" is refused later
+        if is_number and not source.streamed and structure.n_rules > data.n_rows:
+            structure = replace(structure, n_rules=data.n_rows)
+            if self.tells:
+                words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
+                warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=5)
+        if earlier is not None:
+            _check_continued(earlier, settings.n_systems, data.classes, structure)
+            data = replace(data, x_scaling=earlier.model.x_scaling, y_scaling=earlier.model.y_scaling)
+            if earlier.input_range is not None:
+                data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
+        structure.term_words(settings.words, list(source.columns.input_names))  # checks the words
+        n_held_out = 0 if data.validation is None or self.watched is not None else data.validation.n_rows
+        config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
+        continued = None if earlier is None else earlier.model
+        return Run(settings, source.columns, data, structure, config, continued, device, group, folder)
+
+    def _data(self, group: Group, folder: CheckpointFolder | None, random: np.random.RandomState) -> TrainingData:
+        """The data of a fit, from the source or from the checkpoint of a run that continues."""
+        settings = self.settings
+        if folder is not None and folder.start is not None:
+            data = TrainingData.from_state(*folder.start)
+        else:
+            progress = ReadingBar if settings.verbose and group.leads else None
+            # A warm start keeps the scaling of the earlier fit.
+            plan = replace(self.plan, scaled=self.plan.scaled and self.earlier is None)
+            data = self.source.prepared(plan, random, group, progress)
+            if self.tells and group.leads and data.note:
+                warnings.warn(data.note, stacklevel=6)
+            if data.has_missing and check_option("missing", settings.missing, MISSING) == "error":
+                raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")
+        return data if self.watched is None else replace(data, validation=self.watched)
+
+    def _trained_on_arrays(self, run: Run, random: np.random.RandomState) -> tuple[Run, list[Member], Choice | None]:
+        """The systems of a fit to rows in memory; the settings are chosen first unless another fit has chosen them."""
+        assert run.data.sample is not None
+        rows, choice = run.rows(run.data.sample), self.choice
+        if choice is None and self.earlier is None and is_chosen(self.settings):
+            choice = chosen_settings(run, rows, random)
+        if choice is not None:
+            run = run.with_choice(choice)
+        corrected = choice is not None and choice.corrected
+        with _progress_bar(run) as bar:
+            return run, trained_members(run, rows, bar, random, corrected=corrected), choice
+
+    def _trained_on_stream(self, run: Run) -> Member:
+        """The system of a fit to a table on disk."""
+        assert run.data.stream is not None
+        seed, folder = run.data.stream.seed, run.folder
+        generator = torch.Generator().manual_seed(seed)
+        rows = None if run.data.sample is None else run.rows(run.data.sample)
+        # Opened before the starting point is computed, so that the table is read meanwhile.
+        with _stream_batches(run, cast("ParquetSource", self.source)) as stream:
+            if rows is not None:
+                stream.read_ahead(generator)
+            with _progress_bar(run) as bar:
+                system = first_system(run, rows, np.random.RandomState(seed))
+                if folder is not None and rows is not None:
+                    with run.group.together():
+                        folder.begin(*run.data.state())
+                # The sample is large and no longer needed.
+                run.data, rows = replace(run.data, sample=None), None
+                result = train(
+                    system,
+                    stream,
+                    run.config,
+                    generator=generator,
+                    validation=run.validation,
+                    keeps_best=self.settings.patience is not None,
+                    progress=bar,
+                    group=run.group,
+                    checkpoints=folder,
+                    **kept_parts(run, system, None),
+                )
+        return Member(system, result, started=run.before(0))
+
+    def _result(self, run: Run, members: list[Member], choice: Choice | None) -> FitResult:
+        """What a fit gives: the model with what is measured of it, calibration included."""
+        settings, data, earlier = self.settings, run.data, self.earlier
+        _finish(run, members, choice)
+        first, *others = (member.system for member in members)
+        model = ScaledSystem(first, data.x_scaling, data.y_scaling, tuple(others))
+        some = data.measured.x[evenly_spaced(data.measured.n_rows, _SHARE_ROWS)]
+        shares = model.rule_weights(some)
+        if settings.extrapolation == "clip":
+            model = model.clipped(data.input_range)
+        importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
+        calibration = None
+        if settings.coverage is not None:
+            columns = self.plan.group_columns
+            calibration = intervals.calibrated(model, settings, columns, data.measured, data.calibration)
+        history = [] if earlier is None else earlier.history
+        initial_sets = None
+        if not self.source.streamed:
+            initial_sets = np.concatenate([cast("Array", member.initial_sets) for member in members], axis=1)
+            if earlier is not None and earlier.initial_sets is not None:
+                initial_sets = earlier.initial_sets
+        first_epoch = history[-1]["epoch"] if history else 0.0
+        result = members[0].result
+        return FitResult(
+            structure=run.structure,
+            model=model,
+            history=[*history, *({**row, "epoch": first_epoch + row["epoch"]} for row in result.history)],
+            stopped_by=result.stopped_by,
+            classes=data.classes,
+            input_range=data.input_range,
+            rule_shares=torch.from_numpy(shares).mean(dim=0).numpy(),
+            feature_importances=run.columns.summed(importances),
+            initial_sets=initial_sets,
+            familiar_firing=np.median(model.best_firing(some), axis=0),
+            calibration=calibration,
+            chosen=None if choice is None else choice.description(run.config),
+        )
 
 
-def _finish_systems(run: Run, trained: _Trained) -> None:
+def _finish(run: Run, members: list[Member], choice: Choice | None) -> None:
     """Trained systems in float64, with the line of the choice mixed in, and with what is frozen as it was."""
-    data, structure = trained.data, trained.structure
-    task = Task.of(run.settings, data.classes)
-    for place, system in enumerate(trained.systems):
+    for number, member in enumerate(members):
+        system = member.system
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.
         system.to(dtype=torch.float64).requires_grad_(False)
-        if trained.choice is not None:
-            trained.choice.mix(system, trained.rows[place], task)
-        before = None if run.earlier is None else run.earlier.alone(place).system
-        set_range(system, structure, data, before)  # the limits in all their digits
-        kept = trained.started[place] if before is None and trained.started else before
-        if kept is not None:
-            restore_frozen(system, frozen_masks(system, run.settings, structure, run.source.columns.input_names), kept)
+        if choice is not None and member.rows is not None:
+            choice.mix(system, member.rows, run.task)
+        run.set_range(system, run.before(number))  # the limits in all their digits
+        if member.started is not None:
+            masks = frozen_masks(system, run.settings, run.structure, run.columns.input_names)
+            restore_frozen(system, masks, member.started)
 
 
-def _result(run: Run, plan: DataPlan, trained: _Trained, earlier: FitResult | None) -> FitResult:
-    """What a fit gives: the model with what is measured of it, calibration included."""
-    settings, data = run.settings, trained.data
-    model = ScaledSystem(trained.systems[0], data.x_scaling, data.y_scaling, tuple(trained.systems[1:]))
-    some = data.measured.x[evenly_spaced(data.measured.n_rows, _SHARE_ROWS)]
-    shares = model.rule_weights(some)
-    if settings.extrapolation == "clip":
-        model = model.clipped(data.input_range)
-    importances = feature_importances(model, data.measured.x, classifies=data.classes is not None)
-    calibration = intervals.calibrated(model, settings, plan.group_columns, data.measured, data.calibration)
-    history = [] if earlier is None else earlier.history
-    initial_sets = trained.initial_sets
-    if initial_sets is not None and earlier is not None and earlier.initial_sets is not None:
-        initial_sets = earlier.initial_sets
-    first_epoch = history[-1]["epoch"] if history else 0.0
-    return FitResult(
-        structure=trained.structure,
-        model=model,
-        history=[*history, *({**row, "epoch": first_epoch + row["epoch"]} for row in trained.result.history)],
-        stopped_by=trained.result.stopped_by,
-        classes=data.classes,
-        input_range=data.input_range,
-        rule_shares=torch.from_numpy(shares).mean(dim=0).numpy(),
-        feature_importances=run.source.columns.summed(importances),
-        initial_sets=initial_sets,
-        familiar_firing=np.median(model.best_firing(some), axis=0),
-        calibration=calibration,
-        chosen=None if trained.choice is None else trained.choice.description(trained.config),
-    )
+def _check_systems(settings: Settings, source: Source) -> None:
+    """Refuse a number of systems that the source or the memory does not allow."""
+    n_systems = settings.n_systems
+    if n_systems > 1 and source.streamed:
+        raise ValueError(f"n_systems must be 1 for a source that is read in parts, got {n_systems}.")
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # not a POSIX system
+        return
+    n_rules = settings.n_rules if isinstance(settings.n_rules, int) else 1
+    size = n_rules * source.n_features * _PER_CONDITION * 8 * _COPIES
+    if n_systems > 1 and n_systems * size > memory:
+        raise ValueError(
+            f"n_systems must be at most {memory // size:,}, for which this machine has the memory, got {n_systems:,}."
+        )
 
 
-def _data_of(run: Run, plan: DataPlan, random: np.random.RandomState) -> TrainingData:
-    """The data of a fit, from the source or from the checkpoint of a run that continues."""
-    if run.folder is not None and run.folder.start is not None:
-        return TrainingData.from_state(*run.folder.start)
-    progress = ReadingBar if run.settings.verbose and run.group.leads else None
-    # A warm start keeps the scaling of the earlier fit.
-    plan = replace(plan, scaled=plan.scaled and run.earlier is None)
-    data = run.source.prepared(plan, random, run.group, progress)
-    if run.tells and run.group.leads and data.note:
-        warnings.warn(data.note, stacklevel=7)
-    if data.has_missing and check_option("missing", run.settings.missing, MISSING) == "error":
-        raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")
-    if run.earlier is None:
-        return data
-    return replace(data, x_scaling=run.earlier.x_scaling, y_scaling=run.earlier.y_scaling)
+def _check_continued(earlier: FitResult, n_systems: int, classes: Array | None, structure: Structure) -> None:
+    """Require that a warm start continues the systems it finds."""
 
+    def facts(n_systems: int, classes: Array | None, structure: Structure) -> dict[str, Any]:
+        named = {"n_systems": n_systems, "classes": None if classes is None else classes.tolist()}
+        return named | dataclasses.asdict(structure)
 
-def _check_continued(earlier: FitResult, structure: Structure, classes: Array | None) -> None:
-    """Require that a warm start continues the system it finds."""
-    before, now = (dataclasses.asdict(part) for part in (earlier.structure, structure))
-    if classes is not None and earlier.classes is not None:
-        before, now = {"classes": earlier.classes.tolist(), **before}, {"classes": classes.tolist(), **now}
-    for name, value in now.items():
+    before = facts(len(earlier.model.systems), earlier.classes, earlier.structure)
+    for name, value in facts(n_systems, classes, structure).items():
         if before[name] != value:
             raise ValueError(
                 f"{name} must stay {before[name]!r} with warm_start=True, got {value!r}; warm_start=False starts anew."
@@ -375,25 +350,27 @@ def _run_facts(settings: Settings, source: Source) -> dict[str, Any]:
     return {**facts, **cast("ParquetSource", source).fingerprint()}
 
 
-def _stream_batches(run: Run, data: TrainingData, stream: StreamPlan, config: TrainConfig) -> StreamBatches:
+def _stream_batches(run: Run, table: ParquetSource) -> StreamBatches:
     """The batches of a table on disk; the caller closes them."""
     from deepfls.training.stream_batches import Preparation, StreamBatches  # here: it needs pyarrow
 
-    table = cast("ParquetSource", run.source)
+    data, stream = run.data, run.data.stream
+    assert stream is not None
     if stream.held_out_share > 0:
         table = table.part(stream.seed + 1, stream.held_out_share, 1.0)
     dtype = DTYPES[run.settings.dtype]
     prepared = Preparation(data.x_scaling, data.y_scaling, data.classes, stream.mean_weight, run.device, dtype)
-    n_epochs = config.epochs - _position(run)[0]
-    return StreamBatches(table, stream.counts, prepared, config.batch_size, run.group, n_epochs)
+    return StreamBatches(
+        table, stream.counts, prepared, run.config.batch_size, run.group, run.config.epochs - _position(run)[0]
+    )
 
 
-def _progress_bar(run: Run, n_rows: int, config: TrainConfig) -> contextlib.AbstractContextManager[TrainingBar | None]:
+def _progress_bar(run: Run) -> contextlib.AbstractContextManager[TrainingBar | None]:
     """The progress bar of a verbose fit, in the first process."""
     if not (run.settings.verbose and run.group.leads):
         return contextlib.nullcontext()
-    epoch, step = _position(run)
-    return TrainingBar(config.epochs, n_rows, n_done=epoch * n_rows + step * config.batch_size)
+    (epoch, step), n_rows = _position(run), run.data.n_rows
+    return TrainingBar(run.config.epochs, n_rows, n_done=epoch * n_rows + step * run.config.batch_size)
 
 
 def _position(run: Run) -> tuple[int, int]:

@@ -25,10 +25,7 @@ from deepfls.kernels.forms import SystemForm, few_outputs
 _SMALL_WORK = 100_000
 _FIELDS = ("centers", "sigmas", "spreads", "heights", "intercepts", "slopes", "mix")
 _KNOWN = {"kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm", "scaling", "n_features", "n_outputs"}
-_KNOWN |= {"n_planes", "shared_spread", "centers_within"}
-# Settings of systems that are more than their raw parameters, as they are without them.
-_PLAIN: dict[str, Any] = {"n_terms": None, "max_conditions": None}
-_SYSTEM = "system."
+_KNOWN |= {"n_planes", "shared_spread", "centers_within", "n_terms", "max_conditions"}
 
 
 class NotLightError(Exception):
@@ -43,26 +40,22 @@ class LightModel:
     table_: dict[str, Any] | None
     target_names_: tuple[str, ...]
     classes_: Array | None
-    form: SystemForm
+    system_: SystemForm
     parameters: Mapping[str, Array]
     x_scaling: Scaling
     y_scaling: Scaling
     single_target: bool
 
-    @property
-    def system_(self) -> SystemForm:
-        return self.form
-
     def _outputs(self, table: Any) -> Array:
         raw = raw_table(table, self.columns_.names)
-        if raw.n_rows * self.form.work_per_row >= _SMALL_WORK:
+        if raw.n_rows * self.system_.work_per_row >= _SMALL_WORK:
             raise NotLightError
         x = self.columns_.encoded(raw, tell=False)
-        if np.isnan(x).any() and not self.form.missing:
+        if np.isnan(x).any() and not self.system_.missing:
             raise NotLightError
         x = self.columns_.encoded(raw)
         check_finite_table("X", x, self.columns_.input_names, missing=True)
-        return few_outputs(self.form, self.parameters, self.x_scaling.apply(x))[:, 2]
+        return few_outputs(self.system_, self.parameters, self.x_scaling.apply(x))[:, 2]
 
     def predict(self, table: Any) -> Array:
         y = self.y_scaling.invert(self._outputs(table))
@@ -86,16 +79,13 @@ def light_model(path: Path) -> LightModel | None:
 def _model(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> LightModel | None:
     structure, settings = description["structure"], description["settings"]
     kind = structure["kind"]
-    if not set(structure) <= _KNOWN | set(_PLAIN):
-        return None
-    if any(structure.get(name, value) != value for name, value in _PLAIN.items()):
-        return None
+    is_plain = set(structure) <= _KNOWN and all(structure.get(name) is None for name in ("n_terms", "max_conditions"))
     is_served = kind == "t1" or (kind == "it2" and not (description["missing"] and structure["uncertainty"] == "h"))
-    if not is_served or not description["columns_named"] or settings["missing"] != "auto":
+    if not is_plain or not is_served or not description["columns_named"] or settings["missing"] != "auto":
         return None
     if "n_systems" in description:
         return None
-    parameters = {name.removeprefix(_SYSTEM): value for name, value in arrays.items() if name.startswith(_SYSTEM)}
+    parameters = arrays_under("system.", arrays)
     bounds = parameters.pop("antecedents.bounds", None)
     if bounds is not None:  # within them, raw values are the values
         raw = np.stack([parameters[f"antecedents.raw_{name}"] for name in ("centers", "sigmas")])
@@ -119,21 +109,24 @@ def _model(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> Light
         missing=bool(description["missing"]),
         parameters=fields,
     )
-    x_scaling, y_scaling = (
-        Scaling(**{part.removeprefix(f"{name}."): value for part, value in arrays.items() if part.startswith(f"{name}.")})
-        for name in ("x_scaling", "y_scaling")
-    )
-    classes = None
-    if "classes" in description:
-        classes = np.array(description["classes"], dtype=object if description["classes_dtype"] == "O" else None)
     return LightModel(
         columns_=columns,
         table_=description["table"],
         target_names_=tuple(description.get("target_names", ())),
-        classes_=classes,
-        form=form,
+        classes_=classes_of(description) if "classes" in description else None,
+        system_=form,
         parameters=parameters,
-        x_scaling=x_scaling,
-        y_scaling=y_scaling,
+        x_scaling=Scaling(**arrays_under("x_scaling.", arrays)),
+        y_scaling=Scaling(**arrays_under("y_scaling.", arrays)),
         single_target=bool(description.get("single_target", True)),
     )
+
+
+def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
+
+
+def classes_of(description: Mapping[str, Any]) -> Array:
+    """The classes of a model file."""
+    return np.array(description["classes"], dtype=object if description["classes_dtype"] == "O" else None)

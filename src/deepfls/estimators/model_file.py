@@ -18,17 +18,18 @@ from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.calibration import Calibration
-from deepfls.estimators.classifier import FLSClassifier
 from deepfls.estimators.fit import FitResult
+from deepfls.estimators.fls import FLSClassifier, FLSRegressor, names_of_targets
+from deepfls.estimators.light import arrays_under, classes_of
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.regressor import FLSRegressor, names_of_targets
 from deepfls.estimators.settings import Settings, is_plain, plain_value, settings_by_name
 from deepfls.estimators.structure import Structure
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 _CLASSES = {"FLSRegressor": FLSRegressor, "FLSClassifier": FLSClassifier}
-# Prefixes of the names of arrays.
-_SYSTEM, _OTHER, _CALIBRATION, _PART = "system.", "other_system.", "calibration.", "interval_model."
+# Prefixes of the names of arrays, and fields of a result that are arrays.
+_CALIBRATION, _PART = "calibration.", "interval_model."
+_DATA = ("input_range", "rule_shares", "feature_importances", "initial_sets", "familiar_firing")
 # Letters of the reason why a file is refused.
 _REASON = 300
 
@@ -74,7 +75,8 @@ def load(path: str | os.PathLike[str]) -> FLSRegressor | FLSClassifier:
         result = _result(estimator, description, arrays)
         estimator.centers_within = result.structure.centers_within  # files of 0.1.0 do not name it
         columns = _columns(description, result.structure.n_features)
-        estimator._adopt(result, columns, description["table"], **_own_attributes(estimator, description, result))
+        own = _target_attributes(description, result.structure.n_outputs) if isinstance(estimator, FLSRegressor) else {}
+        estimator._adopt(result, columns, description["table"], **own)
     except (KeyError, TypeError, ValueError, RuntimeError, AttributeError) as error:
         reason = str(error)
         if len(reason) > _REASON:  # a value of the file is in it
@@ -105,14 +107,15 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
         description |= {"single_target": estimator._single_target_, "target_names": list(estimator.target_names_)}
     else:
         description |= {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.kind}
-    arrays = {f"{_SYSTEM}{name}": value.cpu().numpy() for name, value in estimator.system_.state_dict().items()}
     if len(estimator.systems_) > 1:
         description["n_systems"] = len(estimator.systems_)
-        for number, system in enumerate(estimator.systems_[1:], 1):
-            arrays |= {f"{_OTHER}{number}.{name}": value.cpu().numpy() for name, value in system.state_dict().items()}
-    for name, scaling in (("x_scaling", estimator.x_scaling_), ("y_scaling", estimator.y_scaling_)):
-        arrays |= {f"{name}.{key}": value for key, value in vars(scaling).items() if value is not None}
-    for name in ("input_range", "rule_shares", "feature_importances", "initial_sets", "familiar_firing"):
+    arrays: dict[str, Array] = {}
+    for prefix, system in zip(_prefixes(len(estimator.systems_)), estimator.systems_, strict=True):
+        arrays |= {f"{prefix}{name}": value.cpu().numpy() for name, value in system.state_dict().items()}
+    for name in ("x_scaling", "y_scaling"):
+        parts = vars(getattr(estimator, f"{name}_"))
+        arrays |= {f"{name}.{key}": value for key, value in parts.items() if value is not None}
+    for name in _DATA:
         if hasattr(estimator, f"{name}_"):
             arrays[f"data.{name}"] = getattr(estimator, f"{name}_")
     part, calibration = (getattr(estimator, name, None) for name in ("interval_model_", "calibration_"))
@@ -120,52 +123,68 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
         description["interval_model"], inner = described(part)
         arrays |= {f"{_PART}{name}": value for name, value in inner.items()}
     elif calibration is not None:
-        description["calibration"] = calibration.description()
+        description["calibration"] = plain_value(calibration.description())
         arrays |= {f"{_CALIBRATION}{name}": value for name, value in calibration.arrays().items()}
     return description, arrays
+
+
+def _prefixes(n_systems: int) -> list[str]:
+    """What the names of the arrays of every system begin with."""
+    return ["system.", *(f"other_system.{number}." for number in range(1, n_systems))]
 
 
 def _result(settings: Settings, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> FitResult:
     """The result of the fit that was described. KeyError, TypeError or ValueError where the parts do not fit together."""
     structure = Structure(**description["structure"])
-    # "auto" was resolved when the system was made.
     n_systems = description.get("n_systems", 1)
     _check_sizes([n_systems], arrays)
-    prefixes = [_SYSTEM, *(f"{_OTHER}{number}." for number in range(1, int(n_systems)))]
-    system, *others = (_system(structure, description, _under(prefix, arrays)) for prefix in prefixes)
-    n_rules, n_features = system.n_rules * len(prefixes), system.n_features
+    system, *others = (
+        _system(structure, description, arrays_under(prefix, arrays)) for prefix in _prefixes(int(n_systems))
+    )
+    n_rules, n_features = system.n_rules * n_systems, system.n_features
     n_targets = 1 if settings._classifies else system.n_outputs
-    scalings = [
-        Scaling(**{part: _shaped(arrays, f"{name}.{part}", (n_columns,)) for part in _scaling_parts(name, arrays)})
+    x_scaling, y_scaling = (
+        Scaling(**{part: _shaped(arrays, f"{name}.{part}", (n_columns,)) for part in arrays_under(f"{name}.", arrays)})
         for name, n_columns in (("x_scaling", n_features), ("y_scaling", n_targets))
-    ]
-    shapes: dict[str, tuple[int, ...]] = {"input_range": (2, n_features), "rule_shares": (n_rules,)}
-    n_columns = len(description.get("columns", range(n_features)))
-    shapes |= {"feature_importances": (n_columns,), "initial_sets": (4, n_rules, n_features)}
-    shapes["familiar_firing"] = (len(prefixes),)
-    part = None
+    )
+    shapes: dict[str, tuple[int, ...]] = {
+        "input_range": (2, n_features),
+        "rule_shares": (n_rules,),
+        "feature_importances": (len(description.get("columns", range(n_features))),),
+        "initial_sets": (4, n_rules, n_features),
+        "familiar_firing": (n_systems,),
+    }
+    part, calibration = None, None
     if "interval_model" in description:
         if "interval_model" in description["interval_model"]:
             raise ValueError("the model of the intervals has another one inside")
-        part = _result(settings, description["interval_model"], _under(_PART, arrays))
+        part = _result(settings, description["interval_model"], arrays_under(_PART, arrays))
+        calibration = part.calibration
         # Trained without the rows of the calibration, it may have fewer rules.
-        if dataclasses.replace(part.structure, n_rules=structure.n_rules) != structure or part.calibration is None:
+        if dataclasses.replace(part.structure, n_rules=structure.n_rules) != structure or calibration is None:
             raise ValueError("the model of the intervals has another structure, or no calibration")
-    calibration = None if part is None else part.calibration
-    if part is None and "calibration" in description:
-        calibration = Calibration.restored(description["calibration"], _under(_CALIBRATION, arrays))
+    elif "calibration" in description:
+        calibration = Calibration.restored(description["calibration"], arrays_under(_CALIBRATION, arrays))
         _check_calibration(calibration, settings, structure)
+    classes = None
+    if settings._classifies:
+        classes = classes_of(description)
+        if len(classes) != structure.n_outputs:
+            raise ValueError(f"{len(classes)} classes for {structure.n_outputs} outputs")
+    chosen = description.get("chosen")
+    if chosen is not None and not isinstance(chosen, dict):
+        raise ValueError(f"what was chosen is {chosen!r}")
     return FitResult(
         structure=structure,
-        model=ScaledSystem(system, scalings[0], scalings[1], tuple(others)),
+        model=ScaledSystem(system, x_scaling, y_scaling, tuple(others)),
         history=[{k: math.nan if v is None else float(v) for k, v in row.items()} for row in description["history"]],
         stopped_by=description["stopped_by"],
-        classes=_classes(description, structure) if settings._classifies else None,
+        classes=classes,
         calibration=calibration,
-        chosen=_checked_choice(description.get("chosen")),
+        chosen=chosen,
         part=part,
         # Files of the first versions have none of these.
-        **{name: _shaped(arrays, f"data.{name}", shape) for name, shape in shapes.items() if f"data.{name}" in arrays},
+        **{name: _shaped(arrays, f"data.{name}", shapes[name]) for name in _DATA if f"data.{name}" in arrays},
     )
 
 
@@ -174,6 +193,7 @@ def _system(structure: Structure, description: Mapping[str, Any], arrays: Mappin
     _check_sizes([n_terms * structure.n_features for n_terms in structure.terms_per_input], arrays)
     if structure.kind == "gt2":
         _check_sizes([structure.n_planes], arrays)
+    # "auto" was resolved when the system was made.
     system = dataclasses.replace(structure, tnorm=description["tnorm"]).new_system().double()
     system.load_state_dict({name: torch.from_numpy(value) for name, value in arrays.items()})
     system.missing = bool(description.get("missing", False))
@@ -199,33 +219,11 @@ def _columns(description: Mapping[str, Any], n_inputs: int) -> Columns:
     return columns
 
 
-def _scaling_parts(name: str, arrays: Mapping[str, Array]) -> tuple[str, ...]:
-    return ("shift", "scale", *(("low", "high") if f"{name}.low" in arrays else ()))
-
-
-def _checked_choice(chosen: Any) -> dict[str, Any] | None:
-    """What was chosen in the fit; files of earlier versions have none."""
-    if chosen is not None and not isinstance(chosen, dict):
-        raise ValueError(f"what was chosen is {chosen!r}")
-    return chosen
-
-
-def _own_attributes(estimator: FLSEstimator, description: Mapping[str, Any], result: FitResult) -> dict[str, Any]:
-    """Attributes of one kind of estimator."""
-    if not isinstance(estimator, FLSRegressor):
-        return {}
-    n_outputs = result.structure.n_outputs
+def _target_attributes(description: Mapping[str, Any], n_outputs: int) -> dict[str, Any]:
     names = description.get("target_names", names_of_targets(None, n_outputs))
     if len(names) != n_outputs:
         raise ValueError(f"{len(names)} names of targets for {n_outputs} outputs")
     return {"target_names_": tuple(map(str, names)), "_single_target_": bool(description["single_target"])}
-
-
-def _classes(description: Mapping[str, Any], structure: Structure) -> Array:
-    classes = description["classes"]
-    if len(classes) != structure.n_outputs:
-        raise ValueError(f"{len(classes)} classes for {structure.n_outputs} outputs")
-    return np.array(classes, dtype=object if description["classes_dtype"] == "O" else None)
 
 
 def _check_calibration(calibration: Calibration, settings: Settings, structure: Structure) -> None:
@@ -239,10 +237,6 @@ def _check_calibration(calibration: Calibration, settings: Settings, structure: 
     terms = {(n + 1, n_scored) for n in (n_rules, n_rules * (n_features + 1))}
     if calibration.scale is not None and calibration.scale.shape not in terms:
         raise ValueError(f"calibration.scale has the shape {calibration.scale.shape}")
-
-
-def _under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def _shaped(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> Array:

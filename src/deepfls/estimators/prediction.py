@@ -24,10 +24,8 @@ from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 System = T1FLS | IT2FLS
-# Tensors (rows, ...) from a system and scaled rows (rows, features).
+# Tensors (rows, ...) from a system, or from all systems of a model, and scaled rows (rows, features).
 RowFunction = Callable[..., tuple[Tensor, ...]]
-# The same from all systems of a model.
-SystemsFunction = Callable[..., tuple[Tensor, ...]]
 
 # Rows of a chunk, which bounds the memory beside the rows and the results; a multiple of the blocks of the kernels.
 CHUNK = 8_192
@@ -82,16 +80,12 @@ class ScaledSystem:
     def _each(self) -> list[ScaledSystem]:
         return [self.alone(number) for number in range(len(self.systems))]
 
-    def evaluated(self, x: Array, function: RowFunction, *columns: Array) -> tuple[Array, ...]:
-        """The arrays of a row function of the first system for rows x (rows, features), a chunk at a time.
+    def evaluated(self, x: Array, function: RowFunction) -> tuple[Array, ...]:
+        """The arrays of a function of the first system for rows x in the units of the data, a chunk at a time."""
+        return self.evaluated_by_all(x, lambda systems, z: function(systems[0], z))
 
-        Rows are in the units of the data. The function gets the same rows of the ``columns``, arrays (rows, ...), as
-        further tensors.
-        """
-        return self.evaluated_by_all(x, lambda systems, *tensors: function(systems[0], *tensors), *columns)
-
-    def evaluated_by_all(self, x: Array, function: SystemsFunction, *columns: Array) -> tuple[Array, ...]:
-        """The same of a function of all systems."""
+    def evaluated_by_all(self, x: Array, function: RowFunction, *columns: Array) -> tuple[Array, ...]:
+        """The same of a function of all systems, which gets the same rows of the ``columns`` (rows, ...) as tensors."""
         if not self.system.missing and np.isnan(x).any():
             return self.taking_nan().evaluated_by_all(x, function, *columns)
         device = self.system.antecedents.raw_centers.device
@@ -114,13 +108,12 @@ class ScaledSystem:
         compiled = _compiled(self.system)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
+        values = np.empty((len(x), 3 - first, self.system.n_outputs))
         unknown = np.zeros(0, dtype=bool) if self.system.missing else np.isnan(x).any(axis=1)
         if unknown.any():
-            values = np.empty((len(x), 3 - first, self.system.n_outputs))
             values[~unknown] = self._values(x[~unknown], first)
             values[unknown] = self.taking_nan().evaluated(x[unknown], _plain_outputs)[0][:, first:]
             return values
-        values = np.empty((len(x), 3 - first, self.system.n_outputs))
 
         def run(_: int, begin: int, end: int) -> None:
             for start in range(begin, end, CHUNK):

@@ -77,7 +77,7 @@ class Settings:
     gradient_clip: float | None = None
     epochs: int | str = "auto"
     batch_size: int | str = "auto"
-    # The starting point: `system_runs.first_system`
+    # The starting point: `system_training.first_system`
     centers: str = "kmeans"
     consequents: str = "ridge"
     width: float | str = "auto"

@@ -1,7 +1,4 @@
-"""The structure of a system: the settings that shape it, its inputs and outputs, and what is known of its sets.
-
-Shared terms have words, sets have limits from the data, and frozen rules and sets stay as they are while the rest learns.
-"""
+"""The structure of a system: the settings that shape it, its inputs and outputs, words of its terms, and what is frozen."""
 
 from __future__ import annotations
 
@@ -15,19 +12,14 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_count, check_option
-from deepfls._checks.values import Array, evenly_spaced
 from deepfls.estimators.settings import Settings
 from deepfls.nn.constraints import separate_generator
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
-from deepfls.training.start import SPACING_ROWS, width_limits
-from deepfls.training.terms import ConditionRevision
 
 if TYPE_CHECKING:
-    from deepfls.data.arrays import TrainingData
     from deepfls.data.columns import Columns
-    from deepfls.training.batches import Rows
 
 KINDS = ("t1", "it2", "gt2")
 TNORMS = ("auto", "product", "htsk")
@@ -92,15 +84,25 @@ class Structure:
         check_count("n_rules", self.n_rules)
         check_option("tnorm", self.tnorm, TNORMS)
         check_option("centers_within", self.centers_within, RANGES)
+        made: type[T1FLS | IT2FLS] = T1FLS
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
         options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
-        if self.kind == "gt2" and (self.n_terms is not None or self.max_conditions is not None):
-            name = "n_terms" if self.n_terms is not None else "max_conditions"
-            raise ValueError(f"{name} must be None for kind='gt2', got {getattr(self, name)}; kind='it2' or 't1' takes it.")
+        if self.kind == "gt2":
+            for name in ("n_terms", "max_conditions"):
+                if getattr(self, name) is not None:
+                    got = f"got {getattr(self, name)}; kind='it2' or 't1' takes it."
+                    raise ValueError(f"{name} must be None for kind='gt2', {got}")
+            if check_count("n_planes", self.n_planes) == 1:
+                raise ValueError("n_planes must be at least 2 for kind='gt2', got 1; kind='it2' is a system of one plane.")
+            made = GT2FLS
+            options |= {"n_planes": self.n_planes, "shared_spread": self.shared_spread}
+        elif self.kind == "it2":
+            made = IT2FLS
+            options |= {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
         if self.max_conditions is not None:
             check_count("max_conditions", self.max_conditions)
         with separate_generator():
-            system = self._made(options)
+            system = made(self.n_features, self.n_outputs, **options)
             if self.n_terms is not None:
                 nothing = np.zeros((self.n_rules, self.n_features), dtype=np.int64)
                 system.antecedents.share_terms(nothing, max(self.terms_per_input))
@@ -111,26 +113,12 @@ class Structure:
             system.antecedents.set_range(-1e30, 1e30)  # until the data are known
         return system
 
-    def _made(self, options: dict[str, Any]) -> T1FLS | IT2FLS:
-        if self.kind == "t1":
-            return T1FLS(self.n_features, self.n_outputs, **options)
-        if self.kind == "gt2":
-            if check_count("n_planes", self.n_planes) == 1:
-                raise ValueError("n_planes must be at least 2 for kind='gt2', got 1; kind='it2' is a system of one plane.")
-            options |= {"n_planes": self.n_planes, "shared_spread": self.shared_spread}
-            return GT2FLS(self.n_features, self.n_outputs, **options)
-        options |= {"uncertainty": self.uncertainty, "type_reduction": self.type_reduction}
-        return IT2FLS(self.n_features, self.n_outputs, **options)
-
 
 def structure_of(settings: Settings, n_features: int, n_outputs: int) -> Structure:
     """The structure of the system that these settings give."""
     names = {field.name for field in dataclasses.fields(Structure)} - {"n_features", "n_outputs"}
     chosen: dict[str, Any] = {name: getattr(settings, name) for name in names}
     return Structure(**chosen, n_features=n_features, n_outputs=n_outputs)
-
-
-# Rules and sets that stay as they are
 
 
 def structure_for(
@@ -150,6 +138,9 @@ def structure_for(
         spans = zip(given, columns.spans, strict=True)
         settings = replace(settings, n_terms=[count for count, (first, end) in spans for _ in range(first, end)])
     return structure_of(settings, columns.width, n_outputs)
+
+
+# Rules and sets that stay as they are
 
 
 def rule_numbers(frozen_rules: Any, n_rules: int) -> list[int]:
@@ -185,37 +176,26 @@ def frozen_masks(
     return masks
 
 
-def _chosen_terms(settings: Settings, structure: Structure, names: Sequence[str]) -> list[tuple[int, list[int]]]:
+def _chosen_terms(settings: Settings, structure: Structure, names: Sequence[str]) -> list[tuple[int, Any]]:
     """Inputs and the places of their frozen sets."""
     given: Any = settings.frozen_terms
-    n_sets = max(structure.terms_per_input, default=structure.n_rules)
-    if given is True:
-        return [(m, list(range(n_sets))) for m in range(len(names))]
     if not isinstance(given, Mapping):
-        inputs = [given] if isinstance(given, (str, int)) else list(given)
-        return [(_place(name, names), list(range(n_sets))) for name in inputs]
+        return [(m, slice(None)) for m in (range(len(names)) if given is True else _places(given, names))]
     if structure.n_terms is None:
         raise ValueError("frozen_terms must be a list of inputs without n_terms, got a dict.")
     words = structure.term_words(settings.words, names)
-    found = []
-    for name, terms in given.items():
-        m = _place(name, names)
-        several = [terms] if isinstance(terms, (str, int)) else list(terms)
-        count = structure.terms_per_input[m]
-        places = [
-            words[m].index(check_option("frozen_terms", term, tuple(words[m])))
-            if isinstance(term, str)
-            else check_count("frozen_terms", term, 0, count - 1)
-            for term in several
-        ]
-        found.append((m, places))
-    return found
+    places = zip(_places(list(given), names), given.values(), strict=True)
+    return [(m, _places(terms, words[m])) for m, terms in places]
 
 
-def _place(name: Any, names: Sequence[str]) -> int:
-    if isinstance(name, str):
-        return names.index(check_option("frozen_terms", name, tuple(names)))
-    return check_count("frozen_terms", name, 0, len(names) - 1)
+def _places(chosen: Any, names: Sequence[str]) -> list[int]:
+    """Places of what is chosen by name or by place, one or several."""
+    return [
+        names.index(check_option("frozen_terms", name, tuple(names)))
+        if isinstance(name, str)
+        else check_count("frozen_terms", name, 0, len(names) - 1)
+        for name in ([chosen] if isinstance(chosen, (str, int)) else chosen)
+    ]
 
 
 def restore_frozen(system: T1FLS | IT2FLS, masks: Mapping[str, Tensor], earlier: T1FLS | IT2FLS) -> None:
@@ -226,51 +206,3 @@ def restore_frozen(system: T1FLS | IT2FLS, masks: Mapping[str, Tensor], earlier:
             if name in masks:
                 mask = masks[name].to(parameter.device)
                 parameter[mask] = before[name].detach().to(parameter)[mask]
-
-
-# Limits and revisions of sets that follow from the data
-
-
-def desired_outputs(rows: Rows, data: TrainingData) -> torch.Tensor:
-    """The targets; for classes logits of +2 for the class and -2 / (classes - 1) for the others."""
-    if data.classes is None:
-        return rows.target
-    n = len(data.classes)
-    logits = 2.0 * (np.eye(n) * n - 1.0) / max(n - 1, 1)
-    return torch.from_numpy(logits).to(rows.x)[rows.target[:, 0].long()]
-
-
-def condition_revision(
-    system: T1FLS | IT2FLS, settings: Settings, structure: Structure, data: TrainingData, rows: Rows
-) -> ConditionRevision:
-    """What revises the conditions of the rules of a system with terms while it trains; rows are in scaled units."""
-    fixed = np.zeros(structure.n_rules, dtype=bool)
-    fixed[rule_numbers(settings.frozen_rules, structure.n_rules)] = True
-    return ConditionRevision(
-        system,
-        rows.x,
-        desired_outputs(rows, data),
-        n_terms=structure.terms_per_input,
-        max_conditions=structure.max_conditions,
-        frozen=fixed,
-    )
-
-
-def joined_range(first: Array, second: Array) -> Array:
-    """The range that holds both, (2, features)."""
-    return np.stack([np.minimum(first[0], second[0]), np.maximum(first[1], second[1])])
-
-
-def set_range(system: T1FLS | IT2FLS, structure: Structure, data: TrainingData, earlier: T1FLS | IT2FLS | None) -> None:
-    """Hold the sets of a system within the range of the training data, in scaled units, if its structure requires it."""
-    if structure.n_terms is not None or structure.centers_within != "data":
-        return  # terms have limits of their own
-    centers = data.x_scaling.apply(data.input_range)
-    some = data.measured.x[evenly_spaced(data.measured.n_rows, SPACING_ROWS)]
-    widths = width_limits(data.x_scaling.apply(some), centers)
-    before = None if earlier is None else earlier.antecedents.width_limits
-    if before is not None:
-        # An earlier fit may have had wider limits, and an imported system sets of any width.
-        limits = before.cpu().numpy()
-        widths = joined_range(widths, np.stack([limits[0].min(axis=0), limits[1].max(axis=0)]))
-    system.antecedents.set_range(*centers, *widths)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+import pickle
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +23,7 @@ from deepfls.data.tables import DataTable, TableError
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
-    from deepfls.estimators.classifier import FLSClassifier
-    from deepfls.estimators.regressor import FLSRegressor
+    from deepfls.estimators.fls import FLSClassifier, FLSRegressor
     from deepfls.training.distributed import Group
 
 Tables = Generator[DataTable, None, None]
@@ -118,8 +118,8 @@ class TableModel:
         table.require(keep, why=" to keep")
         columns: dict[str, Any] = {name: table.column(name) for name in dict.fromkeys(keep)}
         x = self.inputs(table)
-        made = [(prefix + name, values) for name, values in self._predictions(x, table.n_rows, interval)]
-        made += [(prefix + name, values) for name, values in self._quantiles(x, table.n_rows, quantiles)]
+        columns_of = self._numbers if self.classes is None else self._classes
+        made = [(prefix + name, values) for name, values in columns_of(x, table.n_rows, interval, quantiles)]
         if familiarity:
             made.append((f"{prefix}familiarity", self.estimator.familiarity(x)))
         names = [name for name, _ in made]
@@ -133,35 +133,30 @@ class TableModel:
             raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
         return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
 
-    def _quantiles(self, x: Any, n_rows: int, levels: Sequence[float]) -> list[tuple[str, Any]]:
-        """A column for every target and level."""
-        if not levels:
-            return []
-        if self.classes is not None:
+    def _numbers(self, x: Any, n_rows: int, interval: float | None, levels: Sequence[float]) -> Iterator[tuple[str, Any]]:
+        estimator: Any = self.estimator
+        parts = {"": estimator.predict(x).reshape(n_rows, -1)}
+        if interval is not None:
+            ends = estimator.predict_interval(x, coverage=interval)
+            parts |= {name: end.reshape(n_rows, -1) for name, end in zip(("_lower", "_upper"), ends, strict=True)}
+        names = list(zip(range(parts[""].shape[1]), self.target_names, strict=True))
+        for k, name in names:
+            yield from ((name + part, values[:, k]) for part, values in parts.items())
+        if levels:
+            found = estimator.predict_quantiles(x, levels).reshape(n_rows, len(levels), -1)
+            for k, name in names:
+                yield from ((f"{name}_q{level:g}", found[:, place, k]) for place, level in enumerate(levels))
+
+    def _classes(self, x: Any, n_rows: int, interval: float | None, levels: Sequence[float]) -> Iterator[tuple[str, Any]]:
+        if levels:
             raise TableError("--quantiles must be used with a model of numbers, got one of classes.")
         estimator: Any = self.estimator
-        found = estimator.predict_quantiles(x, levels).reshape(n_rows, len(levels), -1)
-        places = [(k, place) for k in range(found.shape[2]) for place in range(len(levels))]
-        return [(f"{self.target_names[k]}_q{levels[place]:g}", found[:, place, k]) for k, place in places]
-
-    def _predictions(self, x: Any, n_rows: int, interval: float | None) -> list[tuple[str, Any]]:
-        estimator: Any = self.estimator
-        names = self.target_names
-        if self.classes is None:
-            made = dict(zip(names, estimator.predict(x).reshape(n_rows, -1).T, strict=True))
-            if interval is None:
-                return list(made.items())
-            ends = [end.reshape(n_rows, -1).T for end in estimator.predict_interval(x, coverage=interval)]
-            columns: list[tuple[str, Any]] = []
-            for name, lower, upper in zip(names, *ends, strict=True):
-                columns += [(name, made[name]), (f"{name}_lower", lower), (f"{name}_upper", upper)]
-            return columns
-        values = estimator.predict_proba(x)
-        columns = [(names[0], self.classes[values.argmax(axis=1)])]
+        target, classes, values = self.target_names[0], self.estimator.classes_, estimator.predict_proba(x)
+        yield target, classes[values.argmax(axis=1)]
         if interval is not None:
             sets = estimator.predict_set(x, coverage=interval)
-            columns.append((f"{names[0]}_set", ["|".join(map(str, self.classes[row])) for row in sets]))
-        return [*columns, *((f"{names[0]}={name}", values[:, place]) for place, name in enumerate(self.classes))]
+            yield f"{target}_set", ["|".join(map(str, classes[row])) for row in sets]
+        yield from ((f"{target}={name}", values[:, place]) for place, name in enumerate(classes))
 
 
 # Tables read by row groups
@@ -294,17 +289,7 @@ def _write_part(
 
 
 class NumberScores:
-    """RMSE, MAE and R² of one target, from chunks of rows in any order; scores of several processes merge.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scores = NumberScores()
-    >>> scores.update(np.array([1.0, 2.0]), np.array([1.0, 4.0]))
-    >>> scores.update(np.array([3.0]), np.array([3.0]))
-    >>> {name: round(value, 3) for name, value in scores.values().items()}
-    {'rmse': 1.155, 'mae': 0.667, 'r2': -1.0}
-    """
+    """RMSE, MAE and R² of one target."""
 
     def __init__(self) -> None:
         self._sums = np.zeros(3)  # rows, squared errors, absolute errors
@@ -319,14 +304,9 @@ class NumberScores:
         self._sums += [len(error), float(error @ error), float(np.abs(error).sum())]
         self._truth.update(truth[:, None])
 
-    def state(self) -> list[float]:
-        return [*self._sums.tolist(), float(self._truth.mean[0]), float(self._truth.squares[0])]
-
-    def merge_state(self, state: Sequence[float]) -> None:
-        self._sums += state[:3]
-        other = Standardizer(1)
-        other.count, other.mean, other.squares = (np.array(state[place : place + 1]) for place in (0, 3, 4))
-        self._truth.merge(other)
+    def merge(self, other: NumberScores) -> None:
+        self._sums += other._sums
+        self._truth.merge(other._truth)
 
     def values(self) -> dict[str, float]:
         n_rows, squares, sizes = self._sums.tolist()
@@ -336,7 +316,7 @@ class NumberScores:
 
 
 class ClassScores:
-    """Accuracy and log loss, from chunks of rows in any order; scores of several processes merge."""
+    """Accuracy and log loss, and up to five classes that the model does not know."""
 
     def __init__(self, classes: Array) -> None:
         self._classes = classes
@@ -357,12 +337,9 @@ class ClassScores:
             if value not in self.unknown and len(self.unknown) < 5:
                 self.unknown.append(value)
 
-    def state(self) -> list[Any]:
-        return [*self._sums.tolist(), self.unknown]
-
-    def merge_state(self, state: Sequence[Any]) -> None:
-        self._sums += state[:3]
-        self.unknown += [value for value in state[3] if value not in self.unknown]
+    def merge(self, other: ClassScores) -> None:
+        self._sums += other._sums
+        self.unknown += [value for value in other.unknown if value not in self.unknown]
 
     def values(self) -> dict[str, float]:
         n_rows, right, losses = self._sums.tolist()
@@ -370,11 +347,8 @@ class ClassScores:
 
 
 def merged_scores(scores: Mapping[str, Any], group: Group) -> None:
-    """Add the scores of all other processes to those of this one."""
-    if group.size == 1:
-        return
-    states = group.gathered_bytes(json.dumps({name: score.state() for name, score in scores.items()}).encode())
-    for rank, content in enumerate(states):
+    """Add the scores of all other processes of a run to those of this one."""
+    for rank, content in enumerate(group.gathered_bytes(pickle.dumps(dict(scores)))):
         if rank != group.rank:
-            for name, state in json.loads(content).items():
-                scores[name].merge_state(state)
+            for name, other in pickle.loads(content).items():
+                scores[name].merge(other)

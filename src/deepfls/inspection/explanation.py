@@ -13,7 +13,6 @@ import numpy as np
 
 from deepfls._checks.values import Array, softmax
 from deepfls.data.columns import Columns
-from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.inspection.plain import PlainOutput, PlainSystem
 from deepfls.inspection.plain_model import PlainModel, one_row, reference_row
 from deepfls.inspection.pushes import input_pushes
@@ -272,10 +271,10 @@ def _calibrated(estimator: FLSEstimator, row: Array) -> dict[str, Any]:
     calibration = getattr(estimator, "calibration_", None)
     if calibration is None or calibration.method == "none":
         return {}
-    arguments = (estimator._model, calibration, row[np.newaxis], None, estimator._interval_system)
+    model, x = estimator._calibrated, row[np.newaxis]
     if estimator._classifies:
-        return {"coverage": calibration.coverage, "class_set": predicted_set(*arguments)[0]}
-    return {"coverage": calibration.coverage, "interval": np.stack([end[0] for end in predicted_interval(*arguments)])}
+        return {"coverage": calibration.coverage, "class_set": model.class_set(x)[0]}
+    return {"coverage": calibration.coverage, "interval": np.stack([end[0] for end in model.interval(x)])}
 
 
 def _output_label(e: Explanation, k: int) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from deepfls.estimators.base import FLSEstimator
-    from deepfls.estimators.regressor import FLSRegressor
+    from deepfls.estimators.fls import FLSRegressor
 
 # Largest number of rows drawn in a band.
 _BAND_ROWS = 400

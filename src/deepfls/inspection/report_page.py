@@ -21,7 +21,6 @@ from deepfls import __version__, metrics
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
-from deepfls.estimators.intervals import predicted_interval, predicted_set
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import (
@@ -346,10 +345,9 @@ def _calibrated_rows(estimator: FLSEstimator, x: Array) -> dict[str, Any]:
     calibration = getattr(estimator, "calibration_", None)
     if calibration is None or calibration.method == "none":
         return {"intervals": None, "sets": None}
-    arguments = (estimator._model, calibration, x, None, estimator._interval_system)
     if estimator._classifies:
-        return {"intervals": None, "sets": predicted_set(*arguments).tolist()}
-    return {"intervals": np.stack(predicted_interval(*arguments), axis=1).tolist(), "sets": None}
+        return {"intervals": None, "sets": estimator._calibrated.class_set(x).tolist()}
+    return {"intervals": np.stack(estimator._calibrated.interval(x), axis=1).tolist(), "sets": None}
 
 
 def _measures(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Rows divided over threads, once, at the top of a step or a prediction; BLAS held at one thread meanwhile."""
+"""Rows divided over threads at the top of a step or a prediction, and runs side by side; BLAS has one thread then."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import functools
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
+Result = TypeVar("Result")
 # Multiply-adds of a part of the rows from which a thread of its own pays for its start.
 _WORK_OF_A_PART = 2_000_000
 
@@ -94,3 +95,33 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _GUARD.move(-1)
+
+
+def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Sequence[int]) -> list[Result]:
+    """Results of ``run(number, watch)`` from as many threads as there are processors.
+
+    ``watch`` is to be called after every epoch: an interrupt ends all runs there.
+    """
+    stopped = threading.Event()
+
+    def watch(_: int) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+
+    if len(numbers) == 1:
+        return [run(numbers[0], watch)]
+    affinity = getattr(os, "sched_getaffinity", None)
+    n_threads = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    # Threads of BLAS would compete with these.
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
+        futures: list[Future[Result]] = [pool.submit(run, number, watch) for number in numbers]
+        try:
+            return [future.result() for future in futures]
+        except BaseException as error:
+            stopped.set()
+            if not isinstance(error, KeyboardInterrupt):
+                for future in futures:
+                    future.cancel()
+                raise
+            # A second interrupt leaves without the results.
+            return [future.result() for future in futures if not future.cancel()]

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from deepfls import FLSClassifier, FLSRegressor, load, metrics
-from deepfls.estimators import choice, system_runs
-from deepfls.estimators.side_by_side import in_threads, n_trained
+from deepfls.estimators import choice, system_training
+from deepfls.estimators.system_training import n_trained
 from deepfls.inspection import FiringMapDisplay, ResponseCurveDisplay
 from deepfls.training import recipe
 
@@ -242,7 +242,7 @@ def test_mean_of_corrected_systems_is_their_sum_for_rows_with_missing_values(mon
         choice.scale_consequents(system, *shares)
         after.append(system(rows).detach())
 
-    monkeypatch.setattr(system_runs, "scale_consequents", noted)
+    monkeypatch.setattr(system_training, "scale_consequents", noted)
     model = FLSRegressor(n_rules=12, n_systems=4, random_state=0, learning_rate=0.02, width=0.5).fit(x, y)
     assert model.chosen_["corrected"]
     assert len(after) == 4
@@ -252,9 +252,3 @@ def test_mean_of_corrected_systems_is_their_sum_for_rows_with_missing_values(mon
 @pytest.mark.parametrize(("n_systems", "expected"), [(2, 1), (4, 1), (8, 2), (16, 4)])
 def test_corrections_follow_a_quarter_of_the_systems(n_systems: int, expected: int) -> None:
     assert n_trained(n_systems) == expected
-
-
-def test_results_of_threads_keep_their_order_and_errors_reach_the_caller() -> None:
-    assert in_threads(lambda number, watch: 2 * number, range(5)) == [0, 2, 4, 6, 8]
-    with pytest.raises(ZeroDivisionError):
-        in_threads(lambda number, watch: 1 // number, range(3))

@@ -30,9 +30,8 @@ def test_importing_the_estimators_imports_no_export() -> None:
 
 
 def test_methods_have_the_types_of_what_they_return() -> None:
-    from deepfls.estimators.file_methods import FileMethods
-    from deepfls.estimators.result_methods import ResultMethods
+    from deepfls.estimators.methods import Methods
 
-    for name, method in [*vars(ResultMethods).items(), *vars(FileMethods).items()]:
+    for name, method in vars(Methods).items():
         if callable(method) and not name.startswith("_"):
             assert method.__annotations__["return"] != "Any", name
