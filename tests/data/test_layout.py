@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ def refused(call: Callable[..., Any], *args: Any, **options: Any) -> str:
 
 def test_layout_takes_all_columns_but_target_weight_and_dropped() -> None:
     layout = learn_layout(data(a=[1], w=[1], y=[1], b=[2], id=["x"]), ["y"], drop=["id"], weight="w")
-    assert layout == Layout(("a", "b"), ("y",), "number")
+    assert layout == Layout(("a", "b"), ("y",), "number", weight="w")
 
 
 def test_layout_takes_chosen_features_in_their_order() -> None:
@@ -173,7 +174,8 @@ def test_dash_alone_is_a_missing_class_unless_others_are_named() -> None:
     layout = learn_layout(table, ["y"])
     with pytest.warns(UserWarning, match="^1 row without a target is left out; --missing-values '' takes '-' as a class.$"):
         assert with_targets(table, layout).n_rows == 2
-    assert targets(with_targets(table, layout, missing_values=[""]), layout, classes=True).tolist() == ["u", "-", "v"]
+    dash = replace(layout, missing_values=[""])
+    assert targets(with_targets(table, dash), dash, classes=True).tolist() == ["u", "-", "v"]
 
 
 @pytest.mark.parametrize("y", [[1.0, 2.0, 4.0], ["u", "v", "u"]], ids=["numbers", "classes"])
@@ -188,5 +190,5 @@ def test_target_of_numbers_may_have_texts_that_the_user_calls_missing() -> None:
     layout = learn_layout(table, ["y"], missing_values=["keine"])
     assert layout.target_kind == "number"
     with pytest.warns(UserWarning, match="^1 row without a target is left out.$"):
-        known = with_targets(table, layout, missing_values=["keine"])
+        known = with_targets(table, layout)
     assert targets(known, layout, classes=False).tolist() == [1.0, 2.0]

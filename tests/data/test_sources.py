@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
+from deepfls import FLSRegressor
 from deepfls.data.arrays import ArraySource, DataPlan, TrainingData
 from deepfls.data.learning import ColumnSettings
 from deepfls.data.parquet import ParquetFiles
@@ -142,6 +143,14 @@ def test_rows_with_a_missing_value_are_dropped_when_asked(tmp_path: Path, value:
     source = regression(with_null(tmp_path, "y", value), nulls="drop")
     assert read_all(source)[2].tolist() == [row for row in range(600) if row != 285]
     assert sum(part.n_dropped for _, part in source.all_rows(range(source.n_groups))) == 1
+
+
+def test_warm_start_reads_targets_as_the_fit_before(tmp_path: Path) -> None:
+    source = regression(with_null(tmp_path, "y", -999.0))
+    model = FLSRegressor(n_rules=2, epochs=1, warm_start=True, missing_values=["-999"], random_state=0)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"^1 row without a target is left out\.$"):
+            model.fit(source)
 
 
 def test_missing_value_in_a_column_that_is_not_used_does_not_matter(tmp_path: Path) -> None:

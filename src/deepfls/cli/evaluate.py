@@ -116,9 +116,8 @@ def _measure_stream(
     counts = torch.zeros(2, dtype=torch.int64)  # rows that are measured, rows without a target
 
     def chunks() -> Iterator[tuple[Any, Array]]:
-        texts = model.estimator.missing_values, model.estimator.decimal
         for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns):
-            known = with_targets(data, model.layout, nulls, *texts, is_part=True)
+            known = with_targets(data, model.layout, nulls, is_part=True)
             counts.add_(torch.tensor([known.n_rows, data.n_rows - known.n_rows]))
             if known.n_rows:
                 yield model.inputs(known), model.targets(known)

@@ -67,14 +67,13 @@ class Model(TableModel):
         model = replace(self, layout=replace(self.layout, targets=names))
         if not names or not set(names) <= set(table.names):
             return TableRows(table, model.inputs(table), None)
-        written = self.estimator.missing_values, self.estimator.decimal
         if not all_rows:
-            table = with_targets(table, model.layout, nulls, *written)
+            table = with_targets(table, model.layout, nulls)
             return TableRows(table, model.inputs(table), model.targets(table))
-        known = has_targets(table, model.layout, *written)
+        known = has_targets(table, model.layout)
         y = np.full((table.n_rows, len(names)), None, dtype=object)
         if known.any():
-            y[known] = model.targets(replace(table, table=table.table.filter(known))).reshape(-1, len(names))
+            y[known] = model.targets(table.filtered(known)).reshape(-1, len(names))
         return TableRows(table, model.inputs(table), y)
 
     def stream(self, source: str, extra: Sequence[str], output: CommandOutput) -> tuple[ParquetFiles, list[str]]:
@@ -161,7 +160,7 @@ def _last_target(table: DataTable) -> str | None:
             warnings.simplefilter("ignore")
             try:
                 layout = learn_layout(some, [name], decimal=decimal)
-                with_targets(some, layout, decimal=decimal)
+                with_targets(some, layout)
                 settings = ColumnSettings(decimal=decimal)
                 learn_columns(raw_table(some.table.select(layout.features), layout.features), settings, named=True)
             except ValueError:

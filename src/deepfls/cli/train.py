@@ -178,14 +178,12 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     if start is not None and classes:
         raise UsageError("--start must be given with a target of numbers, got one of classes.")
     _check_arguments(arguments, layout, classes=classes)
-    nulls, missing_values = o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS), arguments.get("missing_values")
-    table = with_targets(table, layout, nulls, missing_values, decimal, given.get("weight"))
-    x = inputs(table, layout, missing_values)
-    y = targets(table, layout, classes=classes, decimal=decimal)
+    table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
+    x, y = inputs(table, layout), targets(table, layout, classes=classes)
     tell_of_copies(x, y)
     if not classes and given.get("task", "auto") == "auto":
         _hint_at_classes(y)
-    weight = weights(table, given["weight"], decimal) if "weight" in given else None
+    weight = weights(table, layout)
     parts = split_rows(table, given.get("test_fraction", 0.0), given.get("random_state", 0), y if classes else None)
     pieces = {part: (x.take(rows) if len(parts) > 1 else x, y[rows]) for part, rows in parts.items()}
     with output.working("starting"):
@@ -237,8 +235,8 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             )
             layout, classes = _with_task(source.layout, given.get("task", "auto"))
             _check_arguments(arguments, layout, classes=classes)
-            source = source if classes else source.with_numbers()
-            source = source.with_target_settings(arguments.get("missing_values"), arguments.get("decimal", "auto"))
+            written = {name: arguments[name] for name in ("missing_values", "decimal") if name in arguments}
+            source = (source if classes else source.with_numbers()).with_layout(**written)
         fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
         trained = source.part(seed, fraction, 1.0) if fraction > 0 else source
         share = min(1.0, _MEASURED_ROWS / n_rows)

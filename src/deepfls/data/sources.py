@@ -16,7 +16,6 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import LARGEST, Array
@@ -24,7 +23,7 @@ from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.data.frames import raw_table
-from deepfls.data.layout import has_targets, learn_layout, numbers, require_rows, targets
+from deepfls.data.layout import Layout, has_targets, learn_layout, numbers, require_rows, targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
@@ -109,9 +108,6 @@ class ParquetSource:
             buffer_rows = min(_BUFFER_ROWS, _BUFFER_NUMBERS // len(self._columns) + 1)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
         self._table: Columns | None = None
-        # How targets are written: the settings missing_values and decimal of the estimator.
-        self._missing_values: Sequence[str] | None = None
-        self._decimal = "auto"
         # Seed, low and high of each part: it holds the rows whose draw lies in [low, high).
         self._shares: tuple[tuple[int, float, float], ...] = ()
 
@@ -120,13 +116,12 @@ class ParquetSource:
         """What the columns of the inputs are; numbers, unless :meth:`with_columns` was asked."""
         return self._table or Columns.numbers(len(self.layout.features), self.layout.features)
 
-    def with_columns(self, settings: ColumnSettings | Columns) -> ParquetSource:
-        """The same source with its columns described: by settings, from its rows, or as in an earlier fit."""
-        other = copy.copy(self)
-        if isinstance(settings, Columns):
-            other._table = settings
+    def with_columns(self, settings: ColumnSettings, columns: Columns | None = None) -> ParquetSource:
+        """The same source with its columns described: as in an earlier fit, or by settings, from its rows."""
+        other = self.with_layout(missing_values=settings.missing_values, decimal=settings.decimal)
+        if columns is not None:
+            other._table = columns
             return other
-        other = self.with_target_settings(settings.missing_values, settings.decimal)
         names = list(self.layout.features)
         types = [self.files.schema.field(name).type for name in names]
         numbers = [kind_of(kind) == "number" for kind in types]
@@ -159,11 +154,15 @@ class ParquetSource:
         """Number of inputs."""
         return self.columns.width
 
+    def with_layout(self, **changes: Any) -> ParquetSource:
+        """The same source with other fields of its layout."""
+        other = copy.copy(self)
+        other.layout = replace(self.layout, **changes)
+        return other
+
     def with_numbers(self) -> ParquetSource:
         """The same source with targets taken as numbers: true and false as 1 and 0, text refused."""
-        other = copy.copy(self)
-        other.layout = replace(self.layout, target_kind="number")
-        return other
+        return self.with_layout(target_kind="number")
 
     def part(self, seed: int, low: float, high: float) -> ParquetSource:
         """The rows whose random draw lies between two shares.
@@ -174,12 +173,6 @@ class ParquetSource:
         other._shares = (*self._shares, (seed, low, high))
         return other
 
-    def with_target_settings(self, missing_values: Sequence[str] | None, decimal: str) -> ParquetSource:
-        """The same source with these settings of the estimator for its targets; :meth:`with_columns` sets them too."""
-        other = copy.copy(self)
-        other._missing_values, other._decimal = missing_values, decimal
-        return other
-
     def read(self, number: int, *, classes: bool = False, inputs: bool = True) -> SourceRows:
         """Rows of a row group; ``classes`` takes the target as the name of a class, and inputs may be left out."""
         data = self.files.table(number, self._columns)
@@ -187,15 +180,13 @@ class ParquetSource:
         rows = group.first_row + np.arange(group.n_rows)
         n_dropped = 0
         if self.nulls == "drop":
-            missing = ~has_targets(data, self.layout, self._missing_values, self._decimal)
-            if self.weight is not None:
-                missing |= missing_rows(data, [self.weight])
-            n_dropped = int((missing & self._chosen(rows)).sum())
-            rows, data = rows[~missing], without_missing(data, missing)
+            known = has_targets(data, self.layout) & data.known([] if self.weight is None else [self.weight])
+            n_dropped = int((~known & self._chosen(rows)).sum())
+            rows, data = rows[known], data.filtered(known)
         try:
-            labels = targets(data, self.layout, classes=True, decimal=self._decimal) if classes else None
+            labels = targets(data, self.layout, classes=True) if classes else None
             last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
-            columns = self._encoded(data, last) if inputs else _number_columns(data, last, self._decimal)
+            columns = self._encoded(data, last) if inputs else _number_columns(data, last, self.layout)
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
@@ -213,9 +204,9 @@ class ParquetSource:
         """Inputs, then the columns of numbers ``last``, (columns, rows)."""
         names = list(self.layout.features)
         if self._table is None:
-            return _number_columns(data, [*names, *last], self._decimal, n_inputs=len(names))
+            return _number_columns(data, [*names, *last], self.layout, n_inputs=len(names))
         x = self._table.encoded(raw_table(data.table.select(names), names), tell=False)
-        return np.concatenate([x.T, _number_columns(data, last, self._decimal)])
+        return np.concatenate([x.T, _number_columns(data, last, self.layout)])
 
     def _chosen(self, rows: Array) -> Array:
         """Which rows belong to this part, (rows,)."""
@@ -364,23 +355,7 @@ def read_ahead(read: Callable[[int], _Read], numbers: Sequence[int]) -> Generato
             yield found
 
 
-def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
-    """Which rows have a null or a NaN in one of the columns, (rows,)."""
-    found = np.zeros(data.n_rows, dtype=bool)
-    for name in columns:
-        column = data.column(name)
-        if column.null_count or pa.types.is_floating(column.type):
-            found |= np.asarray(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy())
-    return found
-
-
-def without_missing(data: DataTable, missing: Array) -> DataTable:
-    """The table without the rows of :func:`missing_rows`."""
-    table = data.table.filter(~missing) if missing.any() else data.table
-    return replace(data, table=table, sizes=(table.num_rows,))
-
-
-def _number_columns(data: DataTable, names: Sequence[str], decimal: str, n_inputs: int = 0) -> Array:
+def _number_columns(data: DataTable, names: Sequence[str], layout: Layout, n_inputs: int = 0) -> Array:
     """Columns of numbers one after the other, (columns, rows): finite squares, and NaN in the first ``n_inputs`` only."""
     types = [str(data.column(name).type) for name in names]
     single = all(kind == "float" for kind in types)
@@ -389,12 +364,12 @@ def _number_columns(data: DataTable, names: Sequence[str], decimal: str, n_input
         column = data.column(name)
         # Without nulls such a column is a view of what was read; the others are converted and checked one by one.
         plain = column.null_count == 0 and kind in ("float", "double")
-        values[place] = column.to_numpy() if plain else numbers(data, name, decimal)
+        values[place] = column.to_numpy() if plain else numbers(data, name, layout)
     # One test of all columns, which NaN fails as well. As Python's numbers: the bound is no float32.
     if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
     for place, name in enumerate(names):
-        checked = numbers(data, name, decimal)  # refuses numbers that are too large
+        checked = numbers(data, name, layout)  # refuses numbers that are too large
         if place >= n_inputs:
             require_rows(data, name, "a number", np.isnan(checked))
     return values

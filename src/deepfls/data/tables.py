@@ -8,13 +8,16 @@ import re
 import shlex
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, nearest, quoted
+from deepfls._checks.values import Array
 from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
 
@@ -71,6 +74,22 @@ class DataTable:
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.table.column(name)
+
+    def known(self, names: Sequence[str]) -> Array:
+        """Which rows have neither a null nor a NaN in these columns, (rows,)."""
+        found = np.ones(self.n_rows, dtype=bool)
+        for name in names:
+            column = self.column(name)
+            is_floating = pa.types.is_floating(column.type)
+            if column.null_count or is_floating:
+                found &= ~np.asarray(pc.is_null(column, nan_is_null=is_floating).to_numpy())
+        return found
+
+    def filtered(self, kept: Array) -> DataTable:
+        """The table with these rows (rows,) alone."""
+        if kept.all():
+            return self
+        return replace(self, table=self.table.filter(kept), files=self.files[:1], sizes=(int(kept.sum()),))
 
     def require(self, names: Iterable[str], why: str = "") -> None:
         """Raise an error for names that are not columns of the table."""

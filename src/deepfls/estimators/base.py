@@ -148,7 +148,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
     def _described(self, source: ParquetSource) -> ParquetSource:
         """A source with its columns described."""
-        return source.with_columns(self.columns_ if self._continues else self._column_settings)
+        return source.with_columns(self._column_settings, self.columns_ if self._continues else None)
 
     def _fit(
         self,

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,13 +34,14 @@ MANIFEST = "_deepfls.json"
 
 def layout_of(estimator: FLSRegressor | FLSClassifier) -> Layout:
     """The columns that an estimator was fitted to; without targets for one that was fitted to arrays."""
+    read = {name: getattr(estimator, name) for name in ("missing_values", "decimal") if hasattr(estimator, name)}
     table = getattr(estimator, "table_", None)
     names = estimator.columns_.names if estimator.columns_.named else []
     if table is None:
         classes = getattr(estimator, "classes_", None)
         kind = "number" if classes is None or classes.dtype.kind in "iuf" else "text"
-        return Layout(tuple(names), (), kind)
-    layout = Layout.from_dict(table)
+        return Layout(tuple(names), (), kind, **read)
+    layout = replace(Layout.from_dict(table), **read)
     if names != list(layout.features):
         raise TableError("The model's description of its columns is damaged: train the model again.")
     return layout
@@ -91,14 +92,15 @@ class TableModel:
             return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
         used = [column.name for column in columns.columns if column.role != "left out"]
         missing_values = next((c.missing_values for c in columns.columns), None)
-        inputs(data, Layout(tuple(used)), missing_values, "; an empty value in its place counts as missing")
+        read = Layout(tuple(used), missing_values=missing_values)
+        inputs(data, read, "; an empty value in its place counts as missing")
         # Columns that were left out in training may be absent.
         absent = pa.nulls(data.n_rows)
         return pa.table({name: data.column(name) if name in data.names else absent for name in columns.names})
 
     def targets(self, data: DataTable) -> Array:
         """The true values in a table."""
-        return targets(data, self.layout, classes=self.classes is not None, decimal=self.estimator.decimal)
+        return targets(data, self.layout, classes=self.classes is not None)
 
     def predicted(
         self,
@@ -177,11 +179,11 @@ class PartsWritten(NamedTuple):
 
 def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str = "keep") -> Tables:
     """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
-    from deepfls.data.sources import missing_rows, read_ahead, without_missing
+    from deepfls.data.sources import read_ahead
 
     with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
         for data in tables:
-            yield without_missing(data, missing_rows(data, columns)) if nulls == "drop" else data
+            yield data.filtered(data.known(columns)) if nulls == "drop" else data
 
 
 def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
