@@ -114,18 +114,18 @@ class CommandOutput:
 
         if self.silent:
             return
-        columns = [list(column) for column in zip(*rows, strict=True)]
+        columns = []
         table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-        for name, column in zip(head, columns, strict=True):
+        for name, column in zip(head, zip(*rows, strict=True), strict=True):
             numbers = [value for value in column if isinstance(value, float)]
             numeric = all(isinstance(value, float) or value == "" for value in column)
             table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
-            if numeric:
-                fixed = (decimals or {}).get(name)
-                texts = iter(aligned(numbers) if fixed is None else [f"{value:,.{fixed}f}" for value in numbers])
-                column[:] = [next(texts) if isinstance(value, float) else value for value in column]
+            fixed = (decimals or {}).get(name)
+            texts = iter(aligned(numbers) if fixed is None else [f"{value:,.{fixed}f}" for value in numbers])
+            cells = [next(texts) if isinstance(value, float) else value for value in column]
+            columns.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
         for row in zip(*columns, strict=True):
-            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+            table.add_row(*row)
         self._out.print(table)
 
     def text(self, text: str) -> None:
@@ -143,9 +143,7 @@ class CommandOutput:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object of a run with ``--json``."""
         if self.json:
-            whole = {**content, "warnings": self.warnings}
-            # NumPy scalars and arrays become plain values.
-            print(json.dumps(whole, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)))
+            print(json.dumps(_for_json({**content, "warnings": self.warnings}), default=str, allow_nan=False))
 
     def working(self, task: str) -> contextlib.AbstractContextManager[object]:
         """Show a spinner on standard error."""
@@ -171,6 +169,17 @@ class CommandOutput:
         self.warnings.append(sentence)
         if not self.quiet:
             print_error(sentence, "Warning", "bold yellow")
+
+
+def _for_json(value: Any) -> Any:
+    """Plain values in place of NumPy's, and None in place of NaN and infinity, which JSON does not have."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _for_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def aligned(values: Sequence[float]) -> list[str]:

@@ -14,8 +14,8 @@ import typer
 
 from deepfls._checks.arguments import counted, did_you_mean, quoted
 from deepfls.cli import options as o
-from deepfls.cli.evaluate import Scores, interval_scores_of, json_scores, print_interval_scores, print_scores, scores_of
-from deepfls.cli.import_model import check_start, features_of_start, started_from
+from deepfls.cli.evaluate import Scores, interval_scores_of, print_interval_scores, print_scores, scores_of
+from deepfls.cli.export import check_start, features_of_start, started_from
 from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, shown, started_processes
 
 if TYPE_CHECKING:
@@ -174,10 +174,7 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
         decimal=decimal,
         missing_values=arguments.get("missing_values"),
     )
-    layout, classes = _with_task(layout, given.get("task", "auto"))
-    if start is not None and classes:
-        raise UsageError("--start must be given with a target of numbers, got one of classes.")
-    _check_arguments(arguments, layout, classes=classes)
+    layout, classes = _with_task(layout, given, arguments)
     table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
     tell_of_copies(x, y)
@@ -233,8 +230,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
                 buffer_rows=given.get("buffer_rows", "auto"),
                 verbose=int(output.bars),
             )
-            layout, classes = _with_task(source.layout, given.get("task", "auto"))
-            _check_arguments(arguments, layout, classes=classes)
+            layout, classes = _with_task(source.layout, given, arguments)
             written = {name: arguments[name] for name in ("missing_values", "decimal") if name in arguments}
             source = (source if classes else source.with_numbers()).with_layout(**written)
         fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
@@ -288,11 +284,26 @@ def _hint_at_classes(y: Array) -> None:
         )
 
 
-def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
-    """The layout for a task, and True for classification; "auto" classifies a target of text or of true and false."""
+def _with_task(layout: Layout, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Layout, bool]:
+    """The layout for the task, and True for classification; refuses what the task or the columns do not have."""
+    from deepfls.data.tables import TableError
+
+    task = given.get("task", "auto")  # which classifies a target of text or of true and false
     classes = task == "classification" or (task == "auto" and layout.target_kind != "number")
     if classes and len(layout.targets) > 1:
         raise UsageError(f"Classification takes one --target, got {len(layout.targets)}.")
+    if classes and "start" in given:
+        raise UsageError("--start must be given with a target of numbers, got one of classes.")
+    for name in arguments:
+        if name not in o.settings_of("ClassifierSettings" if classes else "RegressorSettings"):
+            words = "for numbers only, got a target of classes" if classes else "with classes, got a target of numbers"
+            raise UsageError(f"{o.option_of(name)} must be given {words}.")
+    for column in (*arguments.get("group_calibration", ()), *arguments.get("categorical", ())):
+        if column not in layout.features:
+            hint = did_you_mean(column, layout.features)
+            raise TableError(
+                f"Column {quoted(column)} must be an input of the model to group by or to be a category.{hint}"
+            )
     # As numbers, true and false are 1 and 0, and text is an error that names its row.
     return (layout if classes else replace(layout, target_kind="number")), classes
 
@@ -323,23 +334,6 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
             "train without --test-fraction."
         ) from error
     return {"train": np.sort(np.concatenate([train, single])), "test": np.sort(test)}
-
-
-def _check_arguments(arguments: Mapping[str, Any], layout: Layout, *, classes: bool) -> None:
-    """Require arguments of the estimator for the task, and columns of the table where they name columns."""
-    from deepfls.data.tables import TableError
-
-    for name in arguments:
-        if classes and name not in o.settings_of("ClassifierSettings"):
-            raise UsageError(f"{o.option_of(name)} must be given for numbers only, got a target of classes.")
-        if not classes and name not in o.settings_of("RegressorSettings"):
-            raise UsageError(f"{o.option_of(name)} must be given with classes, got a target of numbers.")
-    for column in (*arguments.get("group_calibration", ()), *arguments.get("categorical", ())):
-        if column not in layout.features:
-            hint = did_you_mean(column, layout.features)
-            raise TableError(
-                f"Column {quoted(column)} must be an input of the model to group by or to be a category.{hint}"
-            )
 
 
 def _announce(output: CommandOutput, rows: _Rows) -> None:
@@ -395,7 +389,7 @@ def _print_summary(
             "stopped_by": estimator.stopped_by_,
             "chosen": chosen,
             "seconds": round(seconds, 3),
-            "scores": {part: json_scores(measured) for part, measured in scores.items()},
-            "intervals": {part: json_scores(measured) for part, measured in intervals.items()} or None,
+            "scores": scores,
+            "intervals": intervals or None,
         }
     )

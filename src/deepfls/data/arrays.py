@@ -156,15 +156,8 @@ class Processes(Protocol):
         """A context in which an error of one process is raised in all."""
 
 
-class RowProgress(Protocol):
-    """A display of rows that were read."""
-
-    def step(self, n_rows: int) -> None:
-        """Count rows."""
-
-
-# From the number of rows that will be read to a display of them.
-ProgressMaker = Callable[[int], AbstractContextManager[RowProgress]]
+# From the number of rows that will be read to a display, whose method ``step`` counts rows.
+ProgressMaker = Callable[[int], AbstractContextManager[Any]]
 
 
 class Source(Protocol):
@@ -221,26 +214,22 @@ class ArraySource:
 
     def warn_of_odd_data(self) -> None:
         """Warn of one row, a target of one value or one class, and numbers that look like classes."""
-        for text in self._odd_facts():
-            warnings.warn(text, stacklevel=6)
-
-    def _odd_facts(self) -> list[str]:
-        if self.n_rows == 1:
-            return ["The table has 1 row: the model gives its target for every input."]
-        if self.classes is not None:
-            if len(self.classes) == 1:
-                return [f"The target has one class, {self.classes[0]!s}: the model gives it for every input."]
-            if self.n_rows >= _MANY_ROWS and len(self.classes) > self.n_rows / 2:
-                counts = f"{len(self.classes):,} classes in {self.n_rows:,} rows"
-                return [f"The target has {counts}, as identifiers have: the model has little to learn from."]
-            return []
         found = []
-        for column in self.y.T:
+        n_classes = 0 if self.classes is None else len(self.classes)
+        if self.n_rows == 1:
+            found = ["The table has 1 row: the model gives its target for every input."]
+        elif self.classes is not None and n_classes == 1:
+            found = [f"The target has one class, {self.classes[0]!s}: the model gives it for every input."]
+        elif self.classes is not None and self.n_rows >= _MANY_ROWS and n_classes > self.n_rows / 2:
+            counts = f"{n_classes:,} classes in {self.n_rows:,} rows"
+            found = [f"The target has {counts}, as identifiers have: the model has little to learn from."]
+        for column in self.y.T if self.n_rows > 1 and self.classes is None else ():
             if (column == column[0]).all():
                 found.append(f"The target is {column[0]:g} in every row: the model gives it for every input.")
             elif self.n_rows >= _FEW_ROWS and np.isin(column, (0.0, 1.0)).all():
                 found.append("The target is 0 or 1 in every row: FLSClassifier (--task classification) learns classes.")
-        return found
+        for text in found:
+            warnings.warn(text, stacklevel=6)
 
     def prepared(
         self,
@@ -251,19 +240,20 @@ class ArraySource:
     ) -> TrainingData:
         rows, calibration = Samples(self.x, self.y, self.weight), None
         if plan.calibration_rows is not None:
-            held = self._calibration_rows(plan, random, plan.calibration_rows)
+            usable = np.arange(len(self.x)) if self.weight is None else np.flatnonzero(self.weight > 0)
+            held = self._calibration_rows(usable, plan, random, plan.calibration_rows)
             if plan.check_calibration is not None:
                 plan.check_calibration(self.x[held])
-            rows, calibration = rows.take(np.setdiff1d(self._usable(), held)), rows.take(held)
+            rows, calibration = rows.take(np.setdiff1d(usable, held)), rows.take(held)
         rows = weighted_samples(rows.x, rows.y, rows.weight, merged=self.merged)
         validation = None
         if plan.validation_fraction is not None:
             rows, validation = rows.split(plan.validation_fraction, random)
         numbers = plan.scaled and self.classes is None
-        wild = Wild(None, None, np.ones(0, dtype=bool), "")
+        wild = Wild()
         if plan.clips and plan.scaled:
             wild = find_wild(rows.x, rows.y if numbers else None, self.columns.input_names)
-            rows = rows if wild.kept.all() else rows.take(wild.kept)
+            rows = rows if wild.kept is None else rows.take(wild.kept)
         return TrainingData(
             sample=rows,
             measured=rows,
@@ -279,12 +269,10 @@ class ArraySource:
             classes=self.classes,
         )
 
-    def _usable(self) -> Array:
-        return np.arange(len(self.x)) if self.weight is None else np.flatnonzero(self.weight > 0)
-
-    def _calibration_rows(self, plan: DataPlan, random: np.random.RandomState, count: Callable[[int], int]) -> Array:
+    def _calibration_rows(
+        self, usable: Array, plan: DataPlan, random: np.random.RandomState, count: Callable[[int], int]
+    ) -> Array:
         """Rows held out for calibration, sorted: a share of every group."""
-        usable = self._usable()
         keys = comparable(self.x[usable][:, list(plan.group_columns)])
         values, member = np.unique(keys, axis=0, return_inverse=True)
         held = []

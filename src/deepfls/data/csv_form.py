@@ -10,7 +10,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,15 +58,20 @@ class CsvForm(NamedTuple):
     names: tuple[str, ...] | None = None  # of all columns, where the header does not give them
     texts: tuple[str, ...] = ()  # columns of digits that are read as text: codes, and numbers with points for thousands
 
-    def reading(self, **more: Any) -> Any:
-        """The options of pyarrow for reading; ``more`` are other options."""
+    def options(self, types: Mapping[str, Any] | None = None, *, one_thread: bool, **reading: Any) -> dict[str, Any]:
+        """The options of pyarrow's readers; in one thread values may have line breaks. ``types`` are those of columns."""
         from pyarrow import csv as arrow_csv
 
-        return arrow_csv.ReadOptions(encoding=self.encoding, skip_rows=self.skip, column_names=self.names, **more)
+        reading |= {"encoding": self.encoding, "skip_rows": self.skip, "column_names": self.names}
+        return {
+            "read_options": arrow_csv.ReadOptions(use_threads=not one_thread, **reading),
+            "parse_options": arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=one_thread),
+            "convert_options": arrow_csv.ConvertOptions(column_types=types, null_values=NULL_TEXTS),
+        }
 
 
 def open_csv_form(path: Path, label: str) -> tuple[Any, CsvForm]:
-    """What pyarrow is to read, the path or a stream, and its form; a :class:`TableError` for a file that is not a table."""
+    """What pyarrow is to read, the path or a buffer, and its form; a :class:`TableError` for a file that is not a table."""
     compressed = path.name.lower().endswith(".gz")
     with path.open("rb") as file:
         first = file.read(8)
@@ -85,7 +90,7 @@ def sheet_form(rows: Sequence[Sequence[str]], label: str) -> tuple[Any, CsvForm]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([*row, *[""] * (width - len(row))] for row in rows[n_titles:])
     content = text.getvalue().encode()
-    return _formed(io.BytesIO(content), content[:_HEAD], label, tabs=False)
+    return _formed(pa.py_buffer(content), content[:_HEAD], label, tabs=False)
 
 
 def _tell_lines_above(count: int, label: str) -> None:
@@ -156,14 +161,12 @@ def _columns_of_text(
     return tuple(name for name, is_thousands in found.items() if has_commas or not is_thousands)
 
 
-def without_comments(source: Any, form: CsvForm) -> tuple[io.BytesIO, int]:
+def without_comments(source: Any, form: CsvForm) -> tuple[pa.Buffer, int]:
     """A text table without the lines below its header that are blank or begin with #, and the number of these lines."""
-    if not isinstance(source, Path):
-        source.seek(0)
-    with pa.input_stream(source) as stream:  # closes a stream in memory, which is not read again
+    with pa.input_stream(source) as stream:
         lines = stream.read().decode(form.encoding, errors="replace").splitlines(keepends=True)
     kept = [k for k, line in enumerate(lines) if k <= form.skip or not (line.isspace() or line.lstrip().startswith("#"))]
-    return io.BytesIO("".join(lines[k] for k in kept).encode(form.encoding)), len(lines) - len(kept)
+    return pa.py_buffer("".join(lines[k] for k in kept).encode(form.encoding)), len(lines) - len(kept)
 
 
 def check_signature(head: bytes, label: str, besides: bytes | None = None) -> None:

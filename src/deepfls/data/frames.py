@@ -222,3 +222,35 @@ def is_text(kind: pa.DataType) -> bool:
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+
+
+# Kinds of columns, and the words of messages for their values.
+KINDS = {
+    "number": "numbers",
+    "boolean": "true and false",
+    "text": "text",
+    "category": "categories",
+    "date": "dates or times",
+    "empty": "no values",
+    "bytes": "bytes that are not UTF-8 text",
+    "nested": "lists or records",
+}
+
+
+def kind_of(values: Any) -> str:
+    """The key of :data:`KINDS` for an array of numbers, an arrow array, or a type of arrow."""
+    if isinstance(values, np.ndarray):
+        return "number"
+    from pyarrow import types
+
+    kind = getattr(values, "type", values)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_dictionary(kind):
+        return "category"
+    if is_text(kind):
+        return "text"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    tests = {"boolean": types.is_boolean, "date": types.is_temporal, "empty": types.is_null}
+    return next((name for name, test in tests.items() if test(kind)), "nested")

@@ -17,8 +17,8 @@ import pyarrow as pa
 from deepfls._checks.arguments import counted, quoted
 from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, without_sentinels
-from deepfls.data.frames import number_array
-from deepfls.data.tables import KINDS, DataTable, TableError, kind_of
+from deepfls.data.frames import KINDS, kind_of, number_array
+from deepfls.data.tables import DataTable, TableError
 from deepfls.data.written import DOUBTFUL, NumberStyle, is_missing_text, number_of, number_style
 
 # Different texts from which a target of numbers with a word among them is not a list of classes.

@@ -23,8 +23,7 @@ from deepfls.data.columns import (
     distinct_texts,
     without_sentinels,
 )
-from deepfls.data.date_numbers import number_date_format, number_seconds
-from deepfls.data.frames import RawTable, as_text
+from deepfls.data.frames import KINDS, RawTable, as_text, kind_of
 from deepfls.data.written import (
     DECIMALS,
     DOUBTFUL,
@@ -34,6 +33,8 @@ from deepfls.data.written import (
     are_dates,
     date_format,
     is_time_format,
+    number_date_format,
+    number_seconds,
     number_style,
     seconds_of,
     units_of,
@@ -120,15 +121,15 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
     texts = {
         place: distinct_texts(values, missing_values)
         for place, values in enumerate(table.values)
-        if _kind(values) in ("text", "category", "boolean")
+        if place in categorical or kind_of(values) in ("text", "category", "boolean")
     }
     styles = _number_styles(table, texts, categorical, settings)
     columns = []
     for place, (column, values) in enumerate(zip(plain.columns, table.values, strict=True)):
-        if place in categorical or (place in texts and place not in styles):
-            found = _text_column(column, values, texts.get(place), settings, notes, named=place in categorical)
-        elif place in styles:
+        if place in styles:
             found = _written_numbers(column, styles[place], texts[place][0], values, notes)
+        elif place in texts:
+            found = _text_column(column, values, *texts[place], settings, notes, named=place in categorical)
         elif isinstance(values, np.ndarray):
             found = _number_column(column, without_sentinels(values, missing_values), values, notes)
         else:
@@ -152,7 +153,7 @@ def _number_styles(
     """How the text columns that hold numbers write them. Where a column leaves it open, the others of the table decide."""
     styles: dict[int, NumberStyle] = {}
     for place, (distinct, places) in texts.items():
-        if _kind(table.values[place]) == "text" and place not in categorical:
+        if kind_of(table.values[place]) == "text" and place not in categorical:
             style = number_style(distinct, settings.decimal, settings.missing_values)
             if style is None and _are_identifiers(distinct, places):
                 style = number_style(distinct, settings.decimal, settings.missing_values, _NUMBER_SHARE)
@@ -199,24 +200,17 @@ def _number_column(column: Column, numbers: Array, values: Any, notes: _Notes) -
 def _text_column(
     column: Column,
     values: Any,
-    texts: tuple[list[str], Array] | None,
+    distinct: list[str],
+    places: Array,
     settings: ColumnSettings,
     notes: _Notes,
     *,
     named: bool,
 ) -> Column:
     """A column of text, of booleans, or of numbers that the user calls categories."""
-    if texts is None:
-        import pyarrow as pa
-
-        numbers = isinstance(values, np.ndarray)
-        arrow = pa.array(without_sentinels(values, column.missing_values), from_pandas=True) if numbers else values
-        texts = distinct_texts(arrow, column.missing_values)
-    distinct, places = texts
-    known = places[places >= 0]
     if not distinct:
         return notes.left_out(column, _EMPTY)
-    if not named and _kind(values) == "text":
+    if not named and kind_of(values) == "text":
         date = date_format(distinct)
         if date is not None:
             if not date[1]:
@@ -232,7 +226,7 @@ def _text_column(
         if are_codes(distinct):
             notes.add(column.name, "has numbers with leading zeros and is read as text")
     _note_doubts(column, values, distinct, notes)
-    counts = np.bincount(known, minlength=len(distinct))
+    counts = np.bincount(places[places >= 0], minlength=len(distinct))
     enough = 2 * settings.min_category_rows
     if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < enough:
         return notes.left_out(column, f"has {len(distinct):,} categories, none of them in {enough} rows,")
@@ -263,7 +257,7 @@ def _note_doubts(column: Column, values: Any, distinct: Sequence[str], notes: _N
     """Tell of texts that count as missing, and of categories that are probably the same."""
     import pyarrow.compute as pc
 
-    if column.missing_values is None and _kind(values) in ("text", "category"):
+    if column.missing_values is None and kind_of(values) in ("text", "category"):
         doubtful = [*DOUBTFUL, *(["NA"] if len(distinct) > 1 and all(map(_CODE.fullmatch, distinct)) else [])]
         texts = pc.utf8_trim_whitespace(as_text(values))
         for text in doubtful:
@@ -307,20 +301,9 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     return dataclasses.replace(column, role="date", date_parts=tuple(parts))
 
 
-def _kind(values: Any) -> str:
-    """What a column holds: a key of :data:`deepfls.data.tables.KINDS`."""
-    if isinstance(values, np.ndarray):
-        return "number"
-    from deepfls.data.tables import kind_of
-
-    return kind_of(values.type)
-
-
 def _other_column(column: Column, values: Any, notes: _Notes) -> Column:
     """A column of arrow that holds neither numbers nor text."""
-    from deepfls.data.tables import KINDS
-
-    kind = _kind(values)
+    kind = kind_of(values)
     if kind == "date":
         return _date_column(column, values, notes)
     if kind == "empty":
@@ -332,30 +315,13 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
     """The description without constant columns and without columns that repeat another; one column stays at least."""
     if table.n_rows < 2:
         return columns
-    found = list(columns.columns)
-    seen: dict[bytes, list[tuple[str, Array]]] = {}  # by the bytes of a few rows
-    for place, (column, values) in enumerate(zip(columns.columns, table.values, strict=True)):
-        if column.role == "category" and len(column.categories) == 1:
-            has_gaps = bool((column.encoded(values, {}) != column.codes[0]).any())
-            if not has_gaps:
-                found[place] = notes.left_out(column, _CONSTANT)
-        elif column.role == "number":
-            numbers = column.encoded(values, {})[:, 0]
-            some = np.ascontiguousarray(numbers[:64])
-            if (some == some[0]).all() and (numbers == numbers[0]).all():
-                found[place] = notes.left_out(column, _CONSTANT)
-            elif np.isnan(some).all() and np.isnan(numbers).all():
-                found[place] = notes.left_out(column, _EMPTY)
-            else:
-                others = seen.setdefault(some.tobytes(), [])
-                first = next((name for name, other in others if np.array_equal(numbers, other, equal_nan=True)), None)
-                if first is not None:
-                    found[place] = notes.left_out(column, f"repeats column {first!r}")
-                others.append((column.name, numbers))
-                if columns.named and first is None and _numbers_rows(column.name, numbers):
-                    notes.add(
-                        column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs"
-                    )
+    found = []
+    seen: dict[bytes, list[tuple[str, Array]]] = {}
+    for column, values in zip(columns.columns, table.values, strict=True):
+        reason = _reason_to_leave_out(column, values, seen)
+        found.append(notes.left_out(column, reason) if reason else column)
+        if not reason and columns.named and _numbers_rows(column, values):
+            notes.add(column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs")
     if all(column.role == "left out" for column in found):
         notes.forget(_CONSTANT)  # nothing varies: the model is a constant, and the constant columns stay
         warnings.warn("No column of X varies: the model gives the same for every row.", stacklevel=5)
@@ -363,9 +329,29 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
     return Columns(tuple(found), columns.named)
 
 
-def _numbers_rows(name: str, numbers: Array) -> bool:
+def _reason_to_leave_out(column: Column, values: Any, seen: dict[bytes, list[tuple[str, Array]]]) -> str:
+    """Why an input tells nothing, or ""; ``seen`` are the numbers of the columns before, by the bytes of a few rows."""
+    if column.role == "category" and len(column.categories) == 1:
+        return "" if (column.encoded(values) != column.codes[0]).any() else _CONSTANT
+    if column.role != "number":
+        return ""
+    numbers = column.encoded(values)[:, 0]
+    some = np.ascontiguousarray(numbers[:64])
+    if (some == some[0]).all() and (numbers == numbers[0]).all():
+        return _CONSTANT
+    if np.isnan(some).all() and np.isnan(numbers).all():
+        return _EMPTY
+    others = seen.setdefault(some.tobytes(), [])
+    first = next((name for name, other in others if np.array_equal(numbers, other, equal_nan=True)), None)
+    others.append((column.name, numbers))
+    return "" if first is None else f"repeats column {first!r}"
+
+
+def _numbers_rows(column: Column, values: Any) -> bool:
     """Whether a column of a name such as "PassengerId" holds every whole number of a range once."""
-    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
-    if not words or words[-1].lower() not in _ROW_NAMES or len(numbers) < _DISTINCT_ROWS:
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", column.name)
+    if column.role != "number" or not words or words[-1].lower() not in _ROW_NAMES:
         return False
-    return bool(np.ptp(numbers) == len(numbers) - 1 and len(np.unique(numbers)) == len(numbers))
+    numbers = column.encoded(values)[:, 0]
+    n_rows = len(numbers)
+    return n_rows >= _DISTINCT_ROWS and bool(np.ptp(numbers) == n_rows - 1 and len(np.unique(numbers)) == n_rows)

@@ -22,13 +22,13 @@ from deepfls._checks.values import LARGEST, Array
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
-from deepfls.data.frames import raw_table
+from deepfls.data.frames import kind_of, raw_table
 from deepfls.data.layout import Layout, has_targets, learn_layout, numbers, require_rows, targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
-from deepfls.data.tables import DataTable, TableError, kind_of
+from deepfls.data.tables import DataTable, TableError
 
 _Read = TypeVar("_Read")
 
