@@ -140,7 +140,7 @@ def test_predict_takes_a_model_trained_in_python(run: Run, folder: Path) -> None
     FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x).save("m.fls")
     (folder / "t.csv").write_text("a,b\n0,1\n1,0\n")
     lines = run("predict", "m.fls", "t.csv").stdout.splitlines()
-    assert lines[0] == "y1,y2"
+    assert lines[0] == "y0,y1"
     predicted = [[float(v) for v in line.split(",")] for line in lines[1:]]
     assert predicted == load("m.fls").predict([[0.0, 1.0], [1.0, 0.0]]).tolist()
     FLSClassifier(n_rules=2, epochs=1, random_state=0).fit(pa.table({"b": x[:, 0]}), [1, 2] * 5).save("c.fls")

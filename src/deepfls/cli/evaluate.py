@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -243,13 +243,10 @@ def _print_parts(output: CommandOutput, scores: Scores) -> None:
     """Print the coverage by width and by group."""
     for kind, title in (("by_width", "tenth by width"), ("by_group", "group")):
         for target, measured in scores.items():
-            rows: Sequence[Any] = [
-                [
-                    *(shown(name, width=NAME_WIDTH) for name in (target, part["part"])),
-                    *(float(part[name]) for name in ("coverage", "width", "n_rows")),
-                ]
-                for part in measured.get(kind, ())
-            ]
+            rows: list[list[Any]] = []
+            for part in measured.get(kind, ()):
+                names = [shown(name, width=NAME_WIDTH) for name in (target, part["part"])]
+                rows.append([*names, *(float(part[name]) for name in ("coverage", "width", "n_rows"))])
             if rows:
                 output.table(["target", title, "covered", "mean width", "rows"], rows, _DECIMALS)
                 output.line()

@@ -155,26 +155,16 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
     from deepfls.cli.opening import check_output
     from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, tell_of_copies, weights, with_targets
-    from deepfls.data.tables import find_files, read_table
+    from deepfls.data.tables import read_table
 
-    find_files(given["data"])  # a missing table is reported before an existing model file
     check_output(given["out"], force=given["force"], inputs=[given["data"]])
     with output.working("reading the table"):
         table = read_table(given["data"])
         start = started_from(given["start"], arguments) if "start" in given else None
-    decimal = arguments.get("decimal", "auto")
-    if decimal == "auto" and (decimal := table_decimal(table)) != "auto":
+    if arguments.get("decimal", "auto") == "auto" and (decimal := table_decimal(table)) != "auto":
         arguments = {**arguments, "decimal": decimal}
-    layout = learn_layout(
-        table,
-        given["target"],
-        features=given.get("feature") if start is None else features_of_start(start, given),
-        drop=given.get("drop", ()),
-        weight=given.get("weight"),
-        decimal=decimal,
-        missing_values=arguments.get("missing_values"),
-    )
-    layout, classes = _with_task(layout, given, arguments)
+    columns = _columns(given) if start is None else _columns(given) | {"features": features_of_start(start, given)}
+    layout, classes = _with_task(learn_layout(table, **columns, **_written(arguments)), given, arguments)
     table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
     tell_of_copies(x, y)
@@ -204,7 +194,6 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
     with output.working("starting"):
         from deepfls.cli.opening import check_output
         from deepfls.data.sources import ParquetSource
-        from deepfls.data.tables import find_files
         from deepfls.training.checkpoint import Checkpoints
         from deepfls.training.distributed import process_group
 
@@ -215,24 +204,12 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
     with process_group() as group:
         with group.together(), o.errors_by_option(("nulls", "buffer_rows")):
             local = [] if "://" in given["data"] else [given["data"]]
-            for path in local:
-                find_files(path)
-            if group.leads:
-                # A resumed run may have written its model before it was stopped.
-                check_output(given["out"], force=given["force"] or resume, inputs=local)
-            source = ParquetSource(
-                given["data"],
-                target=given["target"],
-                features=given.get("feature"),
-                drop=given.get("drop", ()),
-                weight=given.get("weight"),
-                nulls=given.get("nulls", "drop"),
-                buffer_rows=given.get("buffer_rows", "auto"),
-                verbose=int(output.bars),
-            )
+            # A resumed run may have written its model before it was stopped.
+            check_output(given["out"] if group.leads else None, force=given["force"] or resume, inputs=local)
+            how = {name: given[name] for name in ("nulls", "buffer_rows") if name in given}
+            source = ParquetSource(given["data"], **_columns(given), **how, verbose=int(output.bars))
             layout, classes = _with_task(source.layout, given, arguments)
-            written = {name: arguments[name] for name in ("missing_values", "decimal") if name in arguments}
-            source = (source if classes else source.with_numbers()).with_layout(**written)
+            source = (source if classes else source.with_numbers()).with_layout(**_written(arguments))
         fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
         trained = source.part(seed, fraction, 1.0) if fraction > 0 else source
         share = min(1.0, _MEASURED_ROWS / n_rows)
@@ -254,6 +231,17 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             in_memory=False,
             measured_share=share,
         )
+
+
+def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that a layout or a source is asked for."""
+    chosen = {"target": "target", "features": "feature", "drop": "drop", "weight": "weight"}
+    return {name: given[option] for name, option in chosen.items() if option in given}
+
+
+def _written(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the estimator that state how a table writes its targets."""
+    return {name: arguments[name] for name in ("missing_values", "decimal") if name in arguments}
 
 
 def _fit_on_ray(estimator: FLSRegressor | FLSClassifier, source: ParquetSource, given: Mapping[str, Any]) -> None:

@@ -34,7 +34,8 @@ def as_table(table: Any) -> Any:
     Anything else raises an error that says what to do.
     """
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
-        return _dense(table)
+        _check_dense_size(*table.shape)
+        return np.asarray(table.toarray())
     hint = _not_a_table(table)
     if hint:
         raise TypeError(f"X must be a table of rows and columns, got {hint}.")
@@ -82,11 +83,6 @@ def _not_a_table(table: Any) -> str:
     return ""
 
 
-def _dense(table: Any) -> Array:
-    _check_dense_size(*table.shape)
-    return np.asarray(table.toarray())
-
-
 def _check_dense_size(n_rows: int, n_columns: int) -> None:
     n_values = int(n_rows) * int(n_columns)
     if n_values > MAX_DENSE:
@@ -125,18 +121,15 @@ def _is_number_type(kind: str) -> bool:
 
 def raw_table(table: Any, names: Sequence[str]) -> RawTable:
     """Raw columns of these names, from a frame or an array (rows, columns)."""
-    if is_frame(table):
-        if hasattr(table, "column_names"):
-            columns = [table.column(place) for place in range(len(names))]
-        elif hasattr(table, "get_columns"):  # polars
-            columns = [column.to_arrow() for column in table.get_columns()]
-        else:
-            columns = [table.iloc[:, place] for place in range(len(names))]
-        return RawTable(
-            tuple(names), tuple(map(raw_values, columns)), len(table) if not hasattr(table, "num_rows") else table.num_rows
-        )
-    rows = np.asarray(table)
-    return RawTable(tuple(names), tuple(raw_values(rows[:, place]) for place in range(rows.shape[1])), len(rows))
+    if not is_frame(table):
+        columns: Any = np.asarray(table).T
+    elif hasattr(table, "column_names"):
+        columns = [table.column(place) for place in range(len(names))]
+    elif hasattr(table, "get_columns"):  # polars
+        columns = [column.to_arrow() for column in table.get_columns()]
+    else:
+        columns = [table.iloc[:, place] for place in range(len(names))]
+    return RawTable(tuple(names), tuple(map(raw_values, columns)), np.shape(table)[0])
 
 
 def raw_values(column: Any) -> Any:

@@ -60,7 +60,7 @@ def _are_texts(values: Any) -> bool:
 
 def learn_layout(
     data: DataTable,
-    targets: Sequence[str],
+    target: Sequence[str],
     *,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
@@ -72,8 +72,8 @@ def learn_layout(
 
     A column without a name, often a row index that was saved with the table, is left out unless it is chosen.
     """
-    roles = [*dict.fromkeys(targets), *([] if weight is None else [weight])]
-    for names, why in ((targets, " to be the target"), (features, ""), (drop, " to drop"), (roles, " of weights")):
+    roles = [*dict.fromkeys(target), *([] if weight is None else [weight])]
+    for names, why in ((target, " to be the target"), (features, ""), (drop, " to drop"), (roles, " of weights")):
         data.require(names or (), why)
     given = [*roles, *dict.fromkeys(features or ()), *dict.fromkeys(drop)]
     twice = next((name for name in given if given.count(name) > 1), None)
@@ -86,7 +86,7 @@ def learn_layout(
             warnings.warn("The column without a name is left out, as a row index; give it a name to use it.", stacklevel=3)
     if not chosen:
         raise TableError(f"{data.label} must have a column beside the target to learn from, got none.")
-    layout = Layout(tuple(chosen), tuple(dict.fromkeys(targets)), "number", weight, missing_values, decimal)
+    layout = Layout(tuple(chosen), tuple(dict.fromkeys(target)), "number", weight, missing_values, decimal)
     kinds = [_target_kind(data, name, layout) for name in layout.targets]
     if len(kinds) > 1 and set(kinds) != {"number"}:
         raise TableError(f"Several targets must all hold numbers, got {KINDS[min(set(kinds) - {'number'})]} in one.")

@@ -98,11 +98,9 @@ class ParquetSource:
     ) -> None:
         self.nulls = check_option("nulls", nulls, NULLS)
         self.files = ParquetFiles(path, filesystem=filesystem, bar=bool(verbose))
-        self.weight = weight
         chosen = [target] if isinstance(target, str) else list(target)
-        first = self.files.table(0, self.files.names)
-        known = replace(first, label=self.files.label)
-        self.layout = learn_layout(known, chosen, features=features, drop=drop, weight=weight)
+        first = replace(self.files.table(0, self.files.names), label=self.files.label)
+        self.layout = learn_layout(first, chosen, features=features, drop=drop, weight=weight)
         self.files.check_alike(self._columns)
         if buffer_rows == "auto":
             buffer_rows = min(_BUFFER_ROWS, _BUFFER_NUMBERS // len(self._columns) + 1)
@@ -137,7 +135,12 @@ class ParquetSource:
 
     @property
     def _columns(self) -> list[str]:
-        return [*self.layout.features, *self.layout.targets, *([] if self.weight is None else [self.weight])]
+        return [*self.layout.features, *self.layout.targets, *self._weights]
+
+    @property
+    def _weights(self) -> list[str]:
+        """The column of weights, if there is one."""
+        return [] if self.layout.weight is None else [self.layout.weight]
 
     @property
     def n_groups(self) -> int:
@@ -180,25 +183,24 @@ class ParquetSource:
         rows = group.first_row + np.arange(group.n_rows)
         n_dropped = 0
         if self.nulls == "drop":
-            known = has_targets(data, self.layout) & data.known([] if self.weight is None else [self.weight])
+            known = has_targets(data, self.layout) & data.known(self._weights)
             n_dropped = int((~known & self._chosen(rows)).sum())
             rows, data = rows[known], data.filtered(known)
         try:
             labels = targets(data, self.layout, classes=True) if classes else None
-            last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
+            last = [*([] if classes else self.layout.targets), *self._weights]
             columns = self._encoded(data, last) if inputs else _number_columns(data, last, self.layout)
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
         used = self._chosen(rows)
-        if self.weight is not None:
-            weight = columns[-1]
-            require_rows(data, self.weight, "a weight of at least 0", weight < 0, weight)
-            used &= weight > 0
+        for name in self._weights:
+            require_rows(data, name, "a weight of at least 0", columns[-1] < 0, columns[-1])
+            used &= columns[-1] > 0
         if not used.all():
             columns, rows = columns[:, used], rows[used]
             labels = None if labels is None else labels[used]
-        return SourceRows(columns, labels, self.n_features if inputs else 0, self.weight is not None, rows, n_dropped)
+        return SourceRows(columns, labels, self.n_features if inputs else 0, bool(self._weights), rows, n_dropped)
 
     def _encoded(self, data: DataTable, last: list[str]) -> Array:
         """Inputs, then the columns of numbers ``last``, (columns, rows)."""
@@ -233,7 +235,7 @@ class ParquetSource:
             "files": self.files.fingerprint(),
             "columns": self.columns.as_list(),
             "targets": list(self.layout.targets),
-            "weight": self.weight,
+            "weight": self.layout.weight,
             "nulls": self.nulls,
             "buffer_rows": self.buffer_rows,
             "parts": [list(share) for share in self._shares],
@@ -259,9 +261,7 @@ class ParquetSource:
         held = summary.split_held_out(seed, watching)
         if plan.calibration_rows is not None and plan.check_calibration is not None:
             plan.check_calibration(held[1][:, : self.n_features])
-        has_missing = bool((summary.x.count < summary.y.count[0]).any()) or bool(np.isnan(held[0]).any())
-        stream = StreamPlan(summary.counts, None, seed, share, summary.n_dropped, has_missing)
-        return self._training_data(summary, held, plan, stream)
+        return self._training_data(summary, held, plan, seed, share)
 
     def summary(
         self,
@@ -274,12 +274,10 @@ class ParquetSource:
     ) -> Summary:
         """Summary of the row groups of this process: every ``processes.size``-th one."""
         n_targets = 1 if classes else len(self.layout.targets)
-        summary = Summary.empty(self.n_groups, self.n_features, n_targets, weighted=self.weight is not None)
+        summary = Summary.empty(self.n_groups, self.n_features, n_targets, weighted=bool(self._weights))
         mine = range(processes.rank, self.n_groups, processes.size)
-        with contextlib.ExitStack() as stack:
-            shown = None
-            if progress is not None:
-                shown = stack.enter_context(progress(sum(self.files.groups[number].n_rows for number in mine)))
+        n_rows = sum(self.files.groups[number].n_rows for number in mine)
+        with contextlib.nullcontext() if progress is None else progress(n_rows) as shown:
             for number, rows in self.all_rows(mine, classes=classes):
                 summary.update(number, rows, seed=seed, held_out_share=held_out_share)
                 if shown is not None:
@@ -299,7 +297,7 @@ class ParquetSource:
         return joined
 
     def _training_data(
-        self, summary: Summary, held: tuple[Array, Array], plan: DataPlan, stream: StreamPlan
+        self, summary: Summary, held: tuple[Array, Array], plan: DataPlan, seed: int, share: float
     ) -> TrainingData:
         n_features, n_targets = self.n_features, len(summary.y.mean)
         tables = [summary.sample.rows.copy(), *held]
@@ -308,34 +306,34 @@ class ParquetSource:
             classes, place = np.unique(np.array(summary.labels), return_inverse=True)
             for rows in tables:
                 rows[:, n_features] = place[rows[:, n_features].astype(np.int64)]
+        sample, validation, calibration = tables
         mean_weight = float(summary.y.count[0]) / summary.n_rows if summary.weighted else None
+        has_missing = bool((summary.x.count < summary.y.count[0]).any()) or bool(np.isnan(validation).any())
 
         def samples(rows: Array, unit: float | None) -> Samples:
             weight = None if unit is None else rows[:, -1] / unit
             return Samples(rows[:, :n_features], rows[:, n_features : n_features + n_targets], weight)
 
-        sample, validation, calibration = tables
-        numbers = plan.scaled and classes is None
+        whole = samples(sample, mean_weight)
+        x_scaling = _scaling(summary.x, whole.x, plan, scaled=plan.scaled)
         return TrainingData(
-            sample=samples(sample, mean_weight),
+            sample=whole,
             measured=samples(sample[:_MEASURED_ROWS], None),
             validation=samples(validation, mean_weight) if len(validation) else None,
             calibration=samples(calibration, None if mean_weight is None else 1.0) if len(calibration) else None,
-            x_scaling=_scaling(summary.x, sample[:, :n_features], plan).joint(self.columns)
-            if plan.scaled
-            else Scaling.identity(n_features),
-            y_scaling=_scaling(summary.y, sample[:, n_features : n_features + n_targets], plan)
-            if numbers
-            else Scaling.identity(n_targets),
+            x_scaling=x_scaling.joint(self.columns) if plan.scaled else x_scaling,
+            y_scaling=_scaling(summary.y, whole.y, plan, scaled=plan.scaled and classes is None),
             input_range=np.nan_to_num(np.stack([summary.lowest, summary.highest]), posinf=0.0, neginf=0.0),
             n_rows=summary.n_rows,
             classes=classes,
-            stream=replace(stream, mean_weight=mean_weight),
+            stream=StreamPlan(summary.counts, mean_weight, seed, share, summary.n_dropped, has_missing),
         )
 
 
-def _scaling(seen: Standardizer, sample: Array, plan: DataPlan) -> Scaling:
+def _scaling(seen: Standardizer, sample: Array, plan: DataPlan, *, scaled: bool) -> Scaling:
     """Scaling by all rows, and for columns whose sample has wild values by the others of the sample."""
+    if not scaled:
+        return Scaling.identity(sample.shape[1])
     bounds = wild_bounds(sample) if plan.clips else None
     if bounds is None:
         return Scaling(seen.mean, seen.scale)

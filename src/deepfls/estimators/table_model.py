@@ -70,11 +70,11 @@ class TableModel:
 
     @property
     def target_names(self) -> list[str]:
-        """Names of the targets; without names, y or y1, y2, ..."""
+        """Names of the targets; without names, y or y0, y1 and so on."""
         if self.layout.targets:
             return list(self.layout.targets)
         n_targets = 1 if self.classes is not None else self.estimator.system_.n_outputs
-        return ["y"] if n_targets == 1 else [f"y{place}" for place in range(1, n_targets + 1)]
+        return ["y"] if n_targets == 1 else [f"y{place}" for place in range(n_targets)]
 
     def inputs(self, data: DataTable) -> Any:
         """The rows of a table as the estimator takes them."""
