@@ -14,15 +14,14 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 from typer.core import TyperGroup
 
 from deepfls._checks.arguments import nearest, printable
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 ERROR, USAGE, INTERRUPT = 1, 2, 130
 # Options of earlier versions and their names today.
@@ -52,8 +51,6 @@ class UsageError(Exception):
 
 def shown(name: object, style: str = "", width: int | None = None) -> Text:
     """A name as rich text: printable, never markup, shortened to ``width``."""
-    from rich.text import Text
-
     text = printable(name)
     if width is not None and len(text) > width:
         text = text[: width - 1] + "…"
@@ -67,9 +64,6 @@ def started_processes() -> int:
 
 def print_error(sentence: str, label: str = "Error", style: str = "bold red") -> None:
     """Print one line on standard error."""
-    from rich.console import Console
-    from rich.text import Text
-
     line = Text.assemble((f"{label}: ", style), printable(" ".join(sentence.split())))
     Console(stderr=True, highlight=False, soft_wrap=True).print(line)
 
@@ -78,8 +72,6 @@ class CommandOutput:
     """Output of a command, according to ``--quiet`` and ``--json``. Of several processes only the first one prints."""
 
     def __init__(self, *, quiet: bool, json: bool = False, worded: Callable[[str], str] = str) -> None:
-        from rich.console import Console
-
         if started_processes() > 1 and int(os.environ.get("RANK") or 0) > 0:
             quiet, json = True, False
         self.quiet = quiet
@@ -96,8 +88,6 @@ class CommandOutput:
 
     def line(self, *parts: str | Text, style: str = "") -> None:
         """Print a line; names among the parts must have passed :func:`shown`."""
-        from rich.text import Text
-
         if not self.silent:
             self._out.print(Text.assemble(*parts, style=style), soft_wrap=True)
 
@@ -110,7 +100,6 @@ class CommandOutput:
         """
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
-        from rich.text import Text
 
         if self.silent:
             return
@@ -130,8 +119,6 @@ class CommandOutput:
 
     def text(self, text: str) -> None:
         """Print lines that are already formatted and have no control characters."""
-        from rich.text import Text
-
         if not self.silent:
             self._out.print(Text(text), soft_wrap=True, end="")
 
@@ -147,8 +134,6 @@ class CommandOutput:
 
     def working(self, task: str) -> contextlib.AbstractContextManager[object]:
         """Show a spinner on standard error."""
-        from rich.console import Console
-
         return Console(stderr=True).status(task) if self.bars else contextlib.nullcontext()
 
     @contextlib.contextmanager

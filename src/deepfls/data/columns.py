@@ -48,7 +48,8 @@ DATE_PARTS = {
     "year_sin": "sine of the year",
     "year_cos": "cosine of the year",
 }
-_DAY, _YEAR = 86_400.0, 365.2425
+_DAY = 86_400.0
+_PERIODS = {"day": _DAY, "year": _DAY * 365.2425}  # in seconds
 
 
 @dataclass(frozen=True)
@@ -221,16 +222,11 @@ def date_seconds(values: Any, form: str) -> Array:
 def date_inputs(seconds: Array, parts: Sequence[str]) -> Array:
     """The inputs of dates, (rows, parts)."""
     # The rest of a division keeps the digits of the angle, and rounding makes noon and midnight exact.
-    day, year = (2.0 * np.pi * np.mod(seconds, length) / length for length in (_DAY, _DAY * _YEAR))
-    made = {
-        "days": lambda: seconds / _DAY,
-        "hours": lambda: seconds / 3600.0,
-        "day_sin": lambda: np.sin(day).round(12),
-        "day_cos": lambda: np.cos(day).round(12),
-        "year_sin": lambda: np.sin(year).round(12),
-        "year_cos": lambda: np.cos(year).round(12),
-    }
-    return np.stack([made[part]() for part in parts], axis=1)
+    angles = {name: 2.0 * np.pi * np.mod(seconds, length) / length for name, length in _PERIODS.items()}
+    made = {"days": seconds / _DAY, "hours": seconds / 3600.0}
+    for name, angle in angles.items():
+        made |= {f"{name}_sin": np.sin(angle).round(12), f"{name}_cos": np.cos(angle).round(12)}
+    return np.stack([made[part] for part in parts], axis=1)
 
 
 @dataclass(frozen=True)
@@ -324,11 +320,9 @@ class Columns:
         if unknown.any():
             row, place = np.argwhere(unknown)[0]
             column = next(c for c, (first, end) in zip(self.columns, self.spans, strict=True) if first <= place < end)
-            n_rows = int(unknown.any(axis=1).sum())
-            rows = f"{counted(n_rows, 'such row')} in all"
-            raise ValueError(
-                f"X must have no missing value with missing='error', got one in row {row}, column {column.name!r} ({rows})."
-            )
+            got = f"got one in row {row}, column {column.name!r}"
+            rows = f"{counted(int(unknown.any(axis=1).sum()), 'such row')} in all"
+            raise ValueError(f"X must have no missing value with missing='error', {got} ({rows}).")
 
     def as_list(self) -> list[dict[str, Any]]:
         """The columns for JSON, without what has its default."""
@@ -360,12 +354,11 @@ class Columns:
 def check_place(name: str, column: Any, columns: Columns) -> int:
     """The place of a column that a setting gives by its name or its place."""
     if isinstance(column, str):
-        if column not in columns.names or not columns.named:
-            have = "a place, because X has no column names"
-            if columns.named:
-                have = f"one of {', '.join(map(repr, columns.names[:20]))}"
-            hint = did_you_mean(column, columns.names) if columns.named else ""
-            raise ValueError(f"{name} must be a column of X, {have}, got {column!r}.{hint}")
+        if not columns.named:
+            raise ValueError(f"{name} must be a column of X, a place, because X has no column names, got {column!r}.")
+        if column not in columns.names:
+            known, hint = ", ".join(map(repr, columns.names[:20])), did_you_mean(column, columns.names)
+            raise ValueError(f"{name} must be a column of X, one of {known}, got {column!r}.{hint}")
         return columns.names.index(column)
     if isinstance(column, bool) or not isinstance(column, int | np.integer):
         raise TypeError(f"{name} must be the name or the place of a column of X, or a list of them, got {column!r}.")

@@ -214,9 +214,7 @@ def _delimiter(lines: Sequence[str]) -> str:
     counts = {mark: _counts(lines, mark) for mark in _DELIMITERS}
     alike = [mark for mark in _DELIMITERS if len(set(counts[mark])) == 1]
     best = max(alike or _DELIMITERS, key=lambda mark: counts[mark][0])
-    if counts[best][0] == 0:
-        best = next((mark for mark in _DELIMITERS if counts[mark][0]), ",")
-    return best
+    return best if counts[best][0] else next((mark for mark in _DELIMITERS if counts[mark][0]), ",")
 
 
 def _n_above(lines: Sequence[str]) -> int:
@@ -234,7 +232,7 @@ def _n_above(lines: Sequence[str]) -> int:
         for mark in _DELIMITERS:
             is_table = len(set(_counts(below, mark))) == 1 and not any(_counts(above, mark))
             if is_table and mark in below[0] and not any('"' in line for line in above):
-                return 0 if any(_is_number(cell) for cell in below[0].split(mark)) else n_above
+                return n_above if all(_number(cell) is None for cell in below[0].split(mark)) else 0
     return 0
 
 
@@ -256,7 +254,7 @@ def _names(lines: Sequence[str], delimiter: str, label: str) -> tuple[str, ...] 
         if not any(row[-1].strip() for row in rows):
             return (*header, "")  # a delimiter at the end of every row
         first = [row[0].strip() for row in rows]
-        if first == [str(k + 1) for k in range(len(rows))] or not any(map(_is_number, first)):
+        if first == [str(k + 1) for k in range(len(rows))] or all(_number(cell) is None for cell in first):
             return ("", *header)  # names of rows, as R writes them
     return None if header == written else tuple(header)
 
@@ -273,16 +271,12 @@ def _is_data(header: Sequence[str]) -> bool:
     steps = {round(after - before, 9) for before, after in itertools.pairwise(numbers)}
     if len(steps) == 1 and (len(numbers) > 2 or steps == {1.0}) and 0.0 not in steps:
         return False
-    fractions = any(re.search(r"\d[.,]\d|^-", cell) for cell in header if _is_number(cell))
+    fractions = any(re.search(r"\d[.,]\d|^-", cell) for cell in header if _number(cell) is not None)
     return len(numbers) == len(header) or fractions
 
 
 def _number(cell: str) -> float | None:
     return next((found for mark in DECIMALS if (found := number_of(cell, mark)) is not None), None)
-
-
-def _is_number(cell: str) -> bool:
-    return _number(cell) is not None
 
 
 class Sheet(NamedTuple):

@@ -102,6 +102,8 @@ class _Notes:
         return dataclasses.replace(column, role="left out", reason=reason)
 
 
+# Distinct texts of a column, and the place of every row among them.
+_Texts = tuple[list[str], Array]
 _IDENTIFIER = "has a different text in nearly every row, as identifiers have,"
 _CONSTANT = "has the same value in every row"
 _EMPTY = "has no values"
@@ -124,18 +126,21 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
         if place in categorical or kind_of(values) in ("text", "category", "boolean")
     }
     styles = _number_styles(table, texts, categorical, settings)
-    columns = []
+    found = list(plain.columns)
     for place, (column, values) in enumerate(zip(plain.columns, table.values, strict=True)):
+        kind = kind_of(values)
         if place in styles:
-            found = _written_numbers(column, styles[place], texts[place][0], values, notes)
+            found[place] = _written_numbers(column, styles[place], texts[place][0], values, notes)
         elif place in texts:
-            found = _text_column(column, values, *texts[place], settings, notes, named=place in categorical)
-        elif isinstance(values, np.ndarray):
-            found = _number_column(column, without_sentinels(values, missing_values), values, notes)
+            least = settings.min_category_rows
+            found[place] = _text_column(column, values, texts[place], least, notes, named=place in categorical)
+        elif kind == "number":
+            found[place] = _number_column(column, without_sentinels(values, missing_values), values, notes)
+        elif kind == "date":
+            found[place] = _date_column(column, values, notes)
         else:
-            found = _other_column(column, values, notes)
-        columns.append(found)
-    described = Columns(tuple(columns), named)
+            found[place] = notes.left_out(column, _EMPTY if kind == "empty" else f"holds {KINDS[kind]}")
+    described = Columns(tuple(found), named)
     if described.width == 0:
         first = next((c for c in described.columns if c.reason == _IDENTIFIER), described.columns[0])
         option = f"categorical=[{first.name!r}] (--categorical {shlex.quote(first.name)})"
@@ -148,7 +153,7 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
 
 
 def _number_styles(
-    table: RawTable, texts: dict[int, tuple[list[str], Array]], categorical: set[int], settings: ColumnSettings
+    table: RawTable, texts: dict[int, _Texts], categorical: set[int], settings: ColumnSettings
 ) -> dict[int, NumberStyle]:
     """How the text columns that hold numbers write them. Where a column leaves it open, the others of the table decide."""
     styles: dict[int, NumberStyle] = {}
@@ -159,16 +164,10 @@ def _number_styles(
                 style = number_style(distinct, settings.decimal, settings.missing_values, _NUMBER_SHARE)
             if style is not None:
                 styles[place] = style
-    commas = has_decimal_commas(styles.values())
-    return {
-        place: style.with_commas(texts[place][0]) if commas and not style.sure else style for place, style in styles.items()
-    }
-
-
-def has_decimal_commas(styles: Iterable[NumberStyle]) -> bool:
-    """Whether most columns that leave no doubt about it write decimal commas."""
-    sure = [style.decimal for style in styles if style.sure and style.marks]
-    return sure.count(",") > sure.count(".")
+    sure = [style.decimal for style in styles.values() if style.sure and style.marks]
+    if sure.count(",") > sure.count("."):
+        styles |= {place: style.with_commas(texts[place][0]) for place, style in styles.items() if not style.sure}
+    return styles
 
 
 def _are_identifiers(distinct: Sequence[str], places: Array) -> bool:
@@ -197,17 +196,9 @@ def _number_column(column: Column, numbers: Array, values: Any, notes: _Notes) -
     return _date_column(dataclasses.replace(column, date_format=form), values, notes)
 
 
-def _text_column(
-    column: Column,
-    values: Any,
-    distinct: list[str],
-    places: Array,
-    settings: ColumnSettings,
-    notes: _Notes,
-    *,
-    named: bool,
-) -> Column:
-    """A column of text, of booleans, or of numbers that the user calls categories."""
+def _text_column(column: Column, values: Any, texts: _Texts, least: int, notes: _Notes, *, named: bool) -> Column:
+    """A column of text, of booleans, or of numbers that the user calls categories, of ``least`` rows each."""
+    distinct, places = texts
     if not distinct:
         return notes.left_out(column, _EMPTY)
     if not named and kind_of(values) == "text":
@@ -227,15 +218,12 @@ def _text_column(
             notes.add(column.name, "has numbers with leading zeros and is read as text")
     _note_doubts(column, values, distinct, notes)
     counts = np.bincount(places[places >= 0], minlength=len(distinct))
-    enough = 2 * settings.min_category_rows
-    if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < enough:
-        return notes.left_out(column, f"has {len(distinct):,} categories, none of them in {enough} rows,")
-    categories, pooled = _pooled(distinct, counts, settings.min_category_rows)
+    if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < 2 * least:
+        return notes.left_out(column, f"has {len(distinct):,} categories, none of them in {2 * least} rows,")
+    categories, pooled = _pooled(distinct, counts, least)
     if len(distinct) > MAX_CATEGORIES:
-        notes.add(
-            column.name,
-            f"has {len(distinct):,} categories, of which {len(categories) - 1:,} stay and the others count as {OTHER!r}",
-        )
+        stay = f"of which {len(categories) - 1:,} stay and the others count as {OTHER!r}"
+        notes.add(column.name, f"has {len(distinct):,} categories, {stay}")
     return dataclasses.replace(column, role="category", categories=categories, pooled=pooled)
 
 
@@ -299,16 +287,6 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     if span >= _YEAR:
         parts += ["year_sin", "year_cos"]
     return dataclasses.replace(column, role="date", date_parts=tuple(parts))
-
-
-def _other_column(column: Column, values: Any, notes: _Notes) -> Column:
-    """A column of arrow that holds neither numbers nor text."""
-    kind = kind_of(values)
-    if kind == "date":
-        return _date_column(column, values, notes)
-    if kind == "empty":
-        return notes.left_out(column, _EMPTY)
-    return notes.left_out(column, f"holds {KINDS[kind]}")
 
 
 def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Columns:

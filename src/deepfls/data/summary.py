@@ -88,47 +88,42 @@ class Reservoir:
 
     def __init__(self, size: int, n_columns: int) -> None:
         self.size = size
-        self._keys: Array = np.zeros(0)
-        self._rows: Array = np.zeros((0, n_columns))
-        self._pending: list[tuple[Array, Array]] = []
-        self.limit = np.inf
+        self.limit = np.inf  # no row of a larger key is in the sample
+        self._parts: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros((0, n_columns)))]  # keys and rows
 
     def update(self, keys: Array, rows: Array) -> Reservoir:
         low = keys < self.limit
-        if low.any():
-            self._pending.append((keys[low], rows[low]))
-            if sum(len(k) for k, _ in self._pending) >= max(self.size // 4, 1):
-                self._settle()
+        self._parts.append((keys[low], rows[low]))
+        if sum(len(new) for new, _ in self._parts[1:]) >= max(self.size // 4, 1):
+            self._sorted()
         return self
 
     def trim(self, others: Array) -> Reservoir:
         """Leave out the rows that are not in the joint sample with reservoirs of the given keys."""
-        keys = np.concatenate([self.keys, others])
-        if len(keys) > self.size:
-            limit = np.partition(keys, self.size - 1)[self.size - 1]
-            kept = self._keys <= limit
-            self._keys, self._rows = self._keys[kept], self._rows[kept]
+        keys, rows = self._sorted()
+        joint = np.concatenate([keys, others])
+        if len(joint) > self.size:
+            kept = keys <= np.partition(joint, self.size - 1)[self.size - 1]
+            self._parts = [(keys[kept], rows[kept])]
         return self
 
-    def _settle(self) -> None:
-        if self._pending:
-            keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
-            rows = np.concatenate([self._rows, *(r for _, r in self._pending)])
-            self._pending = []
+    def _sorted(self) -> tuple[Array, Array]:
+        """Keys and rows of the sample by ascending key."""
+        if len(self._parts) > 1:
+            keys, rows = (np.concatenate(part) for part in zip(*self._parts, strict=True))
             order = np.argsort(keys, kind="stable")[: self.size]
-            self._keys, self._rows = keys[order], rows[order]
-            self.limit = float(self._keys[-1]) if len(self._keys) == self.size else np.inf
+            self._parts = [(keys[order], rows[order])]
+            self.limit = float(keys[order[-1]]) if len(order) == self.size else np.inf
+        return self._parts[0]
 
     @property
     def keys(self) -> Array:
-        self._settle()
-        return self._keys
+        return self._sorted()[0]
 
     @property
     def rows(self) -> Array:
         """The sample by ascending key, which is a random order."""
-        self._settle()
-        return self._rows
+        return self._sorted()[1]
 
 
 @dataclass
