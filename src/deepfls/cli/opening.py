@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import shlex
@@ -23,20 +24,11 @@ from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.frames import raw_table
 from deepfls.data.layout import has_targets, learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.tables import (
-    DELIMITED,
-    ENDINGS,
-    DataTable,
-    TableError,
-    find_files,
-    no_such_file,
-    read_table,
-)
+from deepfls.data.tables import DELIMITED, ENDINGS, DataTable, TableError, find_files, no_such_file, read_table
 from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
-
 
 # Endings of tables that can be written.
 _WRITTEN = (".csv", ".parquet", ".pq")
@@ -202,14 +194,11 @@ def _last_target(table: DataTable) -> str | None:
     decimal = table_decimal(some)
     tried = [name for name in reversed(table.names) if name and name.isprintable()][:_TRIED]
     for name in tried:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.suppress(ValueError):
             warnings.simplefilter("ignore")
-            try:
-                layout = learn_layout(some, [name], decimal=decimal)
-                with_targets(some, layout)
-                settings = ColumnSettings(decimal=decimal)
-                learn_columns(raw_table(some.table.select(layout.features), layout.features), settings, named=True)
-            except ValueError:
-                continue
-        return name
+            layout = learn_layout(some, [name], decimal=decimal)
+            with_targets(some, layout)
+            features = raw_table(some.table.select(layout.features), layout.features)
+            learn_columns(features, ColumnSettings(decimal=decimal), named=True)
+            return name
     return None

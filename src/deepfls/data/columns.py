@@ -21,7 +21,7 @@ import numpy as np
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
 from deepfls._checks.values import LARGEST, Array
-from deepfls.data.frames import RawTable, as_text, is_text, number_array
+from deepfls.data.frames import RawTable, as_text, filled_array, is_text, number_array
 from deepfls.data.written import (
     DECIMALS,
     NUMBER_FORMATS,
@@ -189,8 +189,7 @@ def distinct_texts(
     distinct = list(dict.fromkeys(t for t in kept if not is_missing_text(t, missing_values) or t.strip() in meant))
     place = {text: number for number, text in enumerate(distinct)}
     mapped = np.array([place.get(text, -1) for text in kept] + [-1], dtype=np.int64)
-    indices = values.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return distinct, mapped[indices]
+    return distinct, mapped[filled_array(values.indices.cast(pa.int64()), len(texts))]
 
 
 def date_seconds(values: Any, form: str) -> Array:

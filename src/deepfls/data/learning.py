@@ -14,15 +14,7 @@ import numpy as np
 
 from deepfls._checks.arguments import check_count, check_option, listed
 from deepfls._checks.values import Array
-from deepfls.data.columns import (
-    OTHER,
-    Column,
-    Columns,
-    check_place,
-    date_seconds,
-    distinct_texts,
-    without_sentinels,
-)
+from deepfls.data.columns import OTHER, Column, Columns, check_place, date_seconds, distinct_texts, without_sentinels
 from deepfls.data.frames import KINDS, RawTable, as_text, kind_of
 from deepfls.data.written import (
     DECIMALS,

@@ -21,15 +21,7 @@ from deepfls._checks.arguments import listed, quoted
 from deepfls._files import cache_folder, replaced_file
 from deepfls.data.csv_form import open_csv_form
 from deepfls.data.frames import KINDS, kind_of
-from deepfls.data.tables import (
-    CSV_ENDINGS,
-    PANDAS_INDEX,
-    DataTable,
-    TableError,
-    file_errors,
-    find_files,
-    of_address,
-)
+from deepfls.data.tables import CSV_ENDINGS, PANDAS_INDEX, DataTable, TableError, file_errors, find_files, of_address
 
 # Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16

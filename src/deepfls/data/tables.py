@@ -20,7 +20,7 @@ from deepfls._checks.arguments import counted, did_you_mean, listed, nearest, qu
 from deepfls._checks.values import Array
 from deepfls.data.csv_form import CsvForm, check_signature, first_sheet, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
-from deepfls.data.frames import KINDS, kind_of
+from deepfls.data.frames import KINDS, kind_of, number_array
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".dat", ".data")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -81,7 +81,7 @@ class DataTable:
             column = self.column(name)
             is_floating = pa.types.is_floating(column.type)
             if column.null_count or is_floating:
-                found &= ~np.asarray(pc.is_null(column, nan_is_null=is_floating).to_numpy())
+                found &= number_array(pc.is_null(column, nan_is_null=is_floating)) == 0
         return found
 
     def filtered(self, kept: Array) -> DataTable:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from deepfls._checks.arguments import quoted
 from deepfls._checks.values import Array
 from deepfls._files import replaced_file, write_whole
+from deepfls.data.frames import arrow_array
 from deepfls.data.layout import Layout, inputs, numbers, targets
 from deepfls.data.scaling import Standardizer
 from deepfls.data.tables import DataTable, TableError
@@ -133,7 +134,7 @@ class TableModel:
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
-        return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
+        return pa.table({**columns, **{name: arrow_array(values) for name, values in made}})
 
     def _quantiles(self, x: Any, n_rows: int, levels: Sequence[float]) -> list[tuple[str, Any]]:
         """A column for every target and level."""
