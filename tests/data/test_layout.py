@@ -162,6 +162,15 @@ def test_target_of_decimal_commas_is_a_number() -> None:
         assert learn_layout(data(a=[1, 2], y=["1,5", "2,25"]), ["y"]).target_kind == "number"
 
 
+def test_rows_count_as_in_the_file_where_some_are_left_out() -> None:
+    layout = Layout(("a",), ("y",))
+    table = data(a=[1.0, 2.0, float("inf"), 4.0], y=[None, 1.0, 2.0, None])
+    with pytest.warns(UserWarning, match="2 rows without a target are left out"):
+        known = with_targets(table, layout)
+    assert "got inf in data row 3;" in refused(inputs, known, layout)
+    assert "got inf in data row 3;" in refused(inputs, known.filtered(np.array([False, True])), layout)
+
+
 def test_dash_is_a_class_beside_a_plus() -> None:
     table = data(a=[1, 2, 3], y=["+", "-", ""])
     layout = learn_layout(table, ["y"])

@@ -54,6 +54,7 @@ class DataTable:
     label: str  # the path or pattern as given, quoted for messages
     files: tuple[Path, ...]
     sizes: tuple[int, ...]  # rows of each file
+    rows: Array | None = None  # numbers of the rows in the files, where some were left out
 
     @property
     def names(self) -> list[str]:
@@ -65,6 +66,7 @@ class DataTable:
 
     def place(self, row: int) -> str:
         """Where to find row ``row`` (from 0): its number from 1 without the header, and its file if there are several."""
+        row = row if self.rows is None else int(self.rows[row])
         if len(self.files) == 1:
             return f"data row {row + 1}"
         ends = np.cumsum(self.sizes)
@@ -88,7 +90,8 @@ class DataTable:
         """The table with these rows (rows,) alone."""
         if kept.all():
             return self
-        return replace(self, table=self.table.filter(kept), files=self.files[:1], sizes=(int(kept.sum()),))
+        rows = np.flatnonzero(kept) if self.rows is None else self.rows[kept]
+        return replace(self, table=self.table.filter(kept), rows=rows)
 
     def require(self, names: Iterable[str], why: str = "") -> None:
         """Raise an error for names that are not columns of the table."""
