@@ -118,13 +118,13 @@ def _write_file(
 
 def _light_predictions(path: Path, source: str, about: dict[str, Any]) -> pa.Table | None:
     """Predictions of few rows without the estimator, whose imports take seconds; None where it is needed."""
+    if about["interval"] is not None or "quantiles" in about or "familiarity" in about or not path.is_file():
+        return None
     from deepfls.cli.opening import Model
     from deepfls.estimators.light import NotLightError, light_model
     from deepfls.estimators.table_model import layout_of
 
-    if about["interval"] is not None or "quantiles" in about or "familiarity" in about:
-        return None
-    light: Any = light_model(path) if path.is_file() else None
+    light: Any = light_model(path)
     if light is None:
         return None
     model = Model(light, layout_of(light), path)
