@@ -263,13 +263,10 @@ def _hint_at_classes(y: Array) -> None:
     """Warn that a target of few whole numbers may hold classes. For 0 and 1 alone the estimator warns."""
     import numpy as np
 
-    values = np.unique(y)
-    if y.ndim == 1 and len(y) >= _FEW_ROWS and 2 < len(values) <= _FEW_VALUES and (values == np.rint(values)).all():
-        warnings.warn(
-            f"The target has {len(values)} different values, all whole numbers: --task classification takes them as "
-            "classes.",
-            stacklevel=2,
-        )
+    values = np.unique(y) if y.ndim == 1 and len(y) >= _FEW_ROWS else y[:0]
+    if 2 < len(values) <= _FEW_VALUES and (values == np.rint(values)).all():
+        words = f"{len(values)} different values, all whole numbers: --task classification takes them as classes"
+        warnings.warn(f"The target has {words}.", stacklevel=2)
 
 
 def _with_task(layout: Layout, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Layout, bool]:

@@ -270,10 +270,12 @@ class Columns:
     @property
     def read_inputs(self) -> list[tuple[str, int, int, Column | None]]:
         """Inputs as people read them: name, first and end; those of a category together, with their column."""
-        groups = {first: (column.name, first, end, column) for column, first, end in self.groups}
-        inside = {place for _, first, end, _ in groups.values() for place in range(first, end)}
-        alone = {m: (name, m, m + 1, None) for m, name in enumerate(self.input_names) if m not in inside}
-        return [one for _, one in sorted((groups | alone).items())]
+        found: list[tuple[str, int, int, Column | None]] = []
+        for column, (first, end) in zip(self.columns, self.spans, strict=True):
+            is_group = column.role == "category"
+            alone = [(name, place, place + 1, None) for place, name in enumerate(column.input_names, first)]
+            found += [(column.name, first, end, column)] if is_group else alone
+        return found
 
     @property
     def text_columns(self) -> list[str]:
