@@ -49,6 +49,11 @@ def test_explain_measures_on_a_table(run: Run, model: str) -> None:
     ]
 
 
+def test_explain_tells_the_effect_of_dropped_sets_below_a_table(run: Run, model: str) -> None:
+    shown = run("explain", model, "--drop", "--format", "table").stdout
+    assert shown.endswith(f"\n{load(model).rules(drop=True).effect}\n")
+
+
 def test_explain_explains_a_row(run: Run, model: str) -> None:
     result = run("explain", model, "plant.csv", "--row", "5")
     assert result.stdout.startswith("y is predicted to be ")
@@ -143,6 +148,11 @@ def test_report_writes_a_page(run: Run, model: str, folder: Path) -> None:
     content = json.loads(run("report", model, "--json").stdout)
     assert content["report"] == "m.html"
     assert content["bytes"] == (folder / "m.html").stat().st_size
+
+
+def test_card_is_html_or_markdown(refused: Refused, model: str) -> None:
+    message = "--out must end in .html or .md with --card, got 'card.txt'."
+    assert refused("report", model, "--card", "--out", "card.txt", code=2) == message
 
 
 def test_report_replaces_nothing_unasked(run: Run, refused: Refused, model: str, folder: Path) -> None:

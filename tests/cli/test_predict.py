@@ -248,3 +248,11 @@ def test_standard_input_is_refused_with_what_to_do(refused: Callable[..., str], 
     assert refused("train", "-", "--target", "y", code=1) == message
     os.mkfifo(folder / "pipe")
     assert refused("train", "pipe", "--target", "y", code=1) == message
+
+
+def test_kept_categories_are_written_as_text(run: Run, model: str, folder: Path) -> None:
+    table = csv.read_csv("plant.csv").slice(0, 3)
+    colors = table.column("color").dictionary_encode()
+    parquet.write_table(table.set_column(table.schema.get_field_index("color"), "color", colors), "t.parquet")
+    lines = run("predict", model, "t.parquet", "--keep", "color").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["color", "red", "green", "blue"]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, tell_of_copies, with_targets
+from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, tell_of_copies, weights, with_targets
 from deepfls.data.tables import DataTable, TableError
 
 DAY = datetime.date(2020, 1, 1)
@@ -160,6 +160,12 @@ def test_classes_keep_their_names(values: list[Any], kind: str, expected: list[A
 def test_target_of_decimal_commas_is_a_number() -> None:
     with pytest.warns(UserWarning, match="Column 'y' is read as numbers with decimal commas"):
         assert learn_layout(data(a=[1, 2], y=["1,5", "2,25"]), ["y"]).target_kind == "number"
+
+
+def test_weights_and_numbers_that_cannot_be_used_are_refused() -> None:
+    table = data(a=[1.0, 2.0], w=[0.0, None], day=[DAY, None])
+    assert refused(weights, table, Layout(("a",), weight="w")).endswith("must have a weight greater than 0, got none.")
+    assert refused(numbers, table, "day") == "Column 'day' of 't.csv' must hold numbers, got dates or times."
 
 
 def test_rows_count_as_in_the_file_where_some_are_left_out() -> None:

@@ -267,9 +267,15 @@ def test_file_that_changes_while_in_use_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("no/*.parquet", r"No file matches 'no/\*.parquet'\."), ("file:///nowhere/*.parquet", "'file:.*' cannot be opened: ")],
+    [
+        ("no/*.parquet", r"No file matches 'no/\*.parquet'\."),
+        ("file:///nowhere/*.parquet", "'file:.*' cannot be opened: "),
+        ("file:///nowhere.parquet", r"No file matches 'file:///nowhere.parquet'\."),
+        ("https://example.org/rows.parquet", "'https://.*' is an address, and tables are read from files: download it,"),
+        ([], r"The list of Parquet files must not be empty\."),
+    ],
 )
-def test_missing_files_are_reported(path: str, message: str) -> None:
+def test_missing_files_are_reported(path: Any, message: str) -> None:
     with pytest.raises(TableError, match=message):
         regression(path)
 
