@@ -198,11 +198,11 @@ def filled_array(values: Any, missing: float) -> Array:
     if values.null_count == n_values:
         return np.full(n_values, missing, kind)
     validity, numbers = values.buffers()
-    found = np.frombuffer(numbers, kind, n_values, values.offset * kind.itemsize).copy()
-    if values.null_count:
-        is_known = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[values.offset :][:n_values]
-        found[is_known == 0] = missing
-    return found
+    found = np.frombuffer(numbers, kind, n_values, values.offset * kind.itemsize)
+    if values.null_count == 0:
+        return found
+    is_known = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[values.offset :][:n_values]
+    return np.where(is_known, found, kind.type(missing))
 
 
 def arrow_array(values: Any) -> pa.Array:

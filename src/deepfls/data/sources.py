@@ -22,7 +22,7 @@ from deepfls._checks.values import LARGEST, Array
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
-from deepfls.data.frames import kind_of, raw_table
+from deepfls.data.frames import filled_array, kind_of, raw_table
 from deepfls.data.layout import Layout, has_targets, learn_layout, numbers, require_rows, targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.parquet import ParquetFiles
@@ -362,7 +362,7 @@ def _number_columns(data: DataTable, names: Sequence[str], layout: Layout, n_inp
         column = data.column(name)
         # Without nulls such a column is a view of what was read; the others are converted and checked one by one.
         plain = column.null_count == 0 and kind in ("float", "double")
-        values[place] = column.to_numpy() if plain else numbers(data, name, layout)
+        values[place] = filled_array(column, np.nan) if plain else numbers(data, name, layout)
     # One test of all columns, which NaN fails as well. As Python's numbers: the bound is no float32.
     if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
