@@ -32,7 +32,7 @@ from _protocol import Array, Split, random_split, read_table
 from _report import markdown_table, names_among, new_file, option_parser, positive, write_results
 from _timing import threads
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.data.cache import cache_folder
+from deepfls._files import cache_folder
 
 WORKER = Path(__file__).with_name("_accuracy_worker.py")
 PACKAGES = ("scikit-learn", "xgboost", "lightgbm", "catboost", "interpret-core")

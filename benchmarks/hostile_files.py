@@ -258,8 +258,8 @@ def hostile_names(folder: Path) -> Iterator[tuple[str, bool]]:
     import pyarrow as pa
 
     from deepfls import FLSRegressor
+    from deepfls.cli.opening import csv_bytes
     from deepfls.cli.output import printable
-    from deepfls.cli.predict import csv_bytes
 
     source = np.random.default_rng(0)
     x = source.normal(size=(60, 2))

@@ -26,7 +26,7 @@ import numpy as np
 
 from _report import Row, Target, answer
 from _timing import Effort, fastest
-from deepfls.data.cache import cache_folder
+from deepfls._files import cache_folder
 
 TITLE = "Seconds of a fit beside other packages"
 METHOD = "One thread, k-means included; in turn, the fastest."

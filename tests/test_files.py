@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deepfls._files import ArrayFormat, write_whole
+from deepfls._files import ArrayFormat, cache_folder, write_whole
 
 
 class NoteError(ValueError):
@@ -91,3 +91,26 @@ def test_error_of_writing_names_the_file_of_the_user(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write_whole(tmp_path / "absent" / "model.fls", b"")
     assert caught.value.filename == str(tmp_path / "absent" / "model.fls")
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({}, "home/.cache/deepfls"),
+        ({"XDG_CACHE_HOME": "{root}/xdg"}, "xdg/deepfls"),
+        ({"XDG_CACHE_HOME": "{root}/xdg", "DEEPFLS_CACHE": "{root}/own"}, "own"),
+        ({"DEEPFLS_CACHE": "~/own"}, "home/own"),
+        ({"DEEPFLS_CACHE": ""}, "home/.cache/deepfls"),
+    ],
+    ids=str,
+)
+@pytest.mark.skipif(os.name == "nt" or os.uname().sysname != "Linux", reason="folders of Linux")
+def test_cache_folder_follows_the_environment(
+    environment: dict[str, str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("DEEPFLS_CACHE", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value.format(root=tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert cache_folder() == tmp_path / expected

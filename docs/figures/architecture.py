@@ -22,7 +22,7 @@ FOLDERS = [
     ("inspection", "plain systems, rules, plots, page"),
     ("export", "C, ONNX, FLL, .fis"),
     ("engines", "clusters"),
-    ("cli", "one file per command"),
+    ("cli", "commands"),
 ]
 ROW, GRADIENT = "#2a6f97", "#c1542d"
 # Places on the way, as rows of FOLDERS.

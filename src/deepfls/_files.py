@@ -1,4 +1,4 @@
-"""Files: written completely or not at all, and named arrays with a description as the content of one safetensors file.
+"""Files: written completely or not at all, the folders of data, and named arrays with a description in safetensors files.
 
 The description is JSON text in the header of the file. A SHA-256 digest covers the description and the arrays, so a
 damaged or altered file is detected. Nothing in a file is executed.
@@ -52,6 +52,28 @@ def write_whole(path: Path, content: bytes) -> None:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+def cache_folder() -> Path:
+    """The folder for downloads and copies: ``DEEPFLS_CACHE``, or else ``deepfls`` in the cache folder of the system."""
+    import platformdirs
+
+    chosen = os.environ.get("DEEPFLS_CACHE", "")
+    try:
+        return Path(chosen or platformdirs.user_cache_dir("deepfls", appauthor=False, opinion=False)).expanduser()
+    except RuntimeError as error:
+        raise RuntimeError("DEEPFLS_CACHE must name a folder for a user without a home folder, got none.") from error
+
+
+def search_folders(data_dir: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """Folders to search for the files of a named set: ``data_dir`` or else ``DEEPFLS_DATA``, then the cache."""
+    origin, given = ("DEEPFLS_DATA", os.environ.get("DEEPFLS_DATA", "")) if data_dir is None else ("data_dir", data_dir)
+    if data_dir is not None or given:
+        folder = Path(given).expanduser()
+        if not folder.is_dir():
+            raise NotADirectoryError(f"{origin} must be an existing folder, got {str(folder)!r}.")
+        yield folder
+    yield cache_folder()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``deepfls explain``."""
+"""``deepfls explain``, ``report`` and ``simplify``."""
 
 from __future__ import annotations
 
@@ -47,6 +47,11 @@ def test_explain_measures_on_a_table(run: Run, model: str) -> None:
     assert [rule["rule"] for rule in content["rules"]] == [
         rule + 1 for rule in load(model).rules(table.select(["x", "z"])).order
     ]
+
+
+def test_explain_tells_the_effect_of_dropped_sets_below_a_table(run: Run, model: str) -> None:
+    shown = run("explain", model, "--drop", "--format", "table").stdout
+    assert shown.endswith(f"\n{load(model).rules(drop=True).effect}\n")
 
 
 def test_explain_explains_a_row(run: Run, model: str) -> None:
@@ -131,3 +136,50 @@ def test_explain_tells_what_is_wrong(refused: Refused, model: str) -> None:
     message = "--row must be at most 40, the rows of 'plant.csv', got 41."
     assert refused("explain", model, "plant.csv", "--row", "41", code=2) == message
     assert refused("explain", "n.fls", code=1) == "There is no model file 'n.fls'. Did you mean 'm.fls'?"
+
+
+# Report
+
+
+def test_report_writes_a_page(run: Run, model: str, folder: Path) -> None:
+    result = run("report", model, "plant.csv", "--out", "plant.html", "--title", "The plant")
+    assert result.stdout.startswith("Wrote plant.html: 0.")
+    assert "<title>The plant</title>" in (folder / "plant.html").read_text(encoding="utf-8")
+    content = json.loads(run("report", model, "--json").stdout)
+    assert content["report"] == "m.html"
+    assert content["bytes"] == (folder / "m.html").stat().st_size
+
+
+def test_card_is_html_or_markdown(refused: Refused, model: str) -> None:
+    message = "--out must end in .html or .md with --card, got 'card.txt'."
+    assert refused("report", model, "--card", "--out", "card.txt", code=2) == message
+
+
+def test_report_replaces_nothing_unasked(run: Run, refused: Refused, model: str, folder: Path) -> None:
+    (folder / "m.html").write_text("mine")
+    message = "'m.html' already exists: replace it with --force, or give another --out."
+    assert refused("report", model, code=2) == message
+    assert (folder / "m.html").read_text() == "mine"
+    run("report", model, "--force")
+    assert refused("report", model, "--target", "y", code=2) == "--target must be given with DATA."
+    assert refused("report", model, "plant.csv", "--out", "plant.csv", "--force", code=2).startswith("--out must not be")
+
+
+# Simplify
+
+
+def test_simplify_saves_a_smaller_model(run: Run, model: str) -> None:
+    result = run("simplify", model, "plant.csv", "--tolerance", "0.5", "--out", "small.fls")
+    small = load("small.fls")
+    assert result.stdout.splitlines()[0].startswith(f"4 rules became {small.n_rules}: RMSE ")
+    assert result.stdout.endswith("Saved small.fls\n")
+    content = json.loads(run("simplify", model, "plant.csv", "--out", "s2.fls", "--json").stdout)
+    scores = json.loads(run("evaluate", "s2.fls", "plant.csv", "--json").stdout)["scores"]
+    assert content["error_after"] == pytest.approx(scores["y"]["rmse"], rel=1e-9)
+
+
+def test_simplify_needs_true_values(refused: Refused, model: str, folder: Path) -> None:
+    (folder / "new.csv").write_text("x,z\n1,2\n2,3\n")
+    message = "'new.csv' has no column 'y' to compare with."
+    assert refused("simplify", model, "new.csv", "--out", "s.fls", code=1).startswith(message)
+    assert not (folder / "s.fls").exists()

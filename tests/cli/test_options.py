@@ -289,6 +289,12 @@ def test_several_integers_are_one_number_or_a_list() -> None:
         setting.value(["x"])
 
 
+def test_mapping_is_given_by_pairs_or_by_its_name() -> None:
+    settings = options.all_settings()
+    assert settings["class_weight"].value(["balanced"]) == "balanced"
+    assert settings["optimizer_options"].value(["betas=[0.8, 0.9]", "mode=fast"]) == {"betas": [0.8, 0.9], "mode": "fast"}
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

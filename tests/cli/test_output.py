@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import numpy as np
 import pytest
 
 from deepfls._checks.arguments import counted
@@ -50,3 +53,14 @@ def test_quiet_and_json_print_no_lines(options: dict[str, bool], capsys: pytest.
     output.table(["name"], [["a"]])
     output.result({"command": "x"})
     assert capsys.readouterr().out == ("" if options["quiet"] else '{"command": "x", "warnings": []}\n')
+
+
+def test_json_has_null_in_place_of_what_it_cannot_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    output = CommandOutput(quiet=False, json=True)
+    output.result({"a": float("nan"), "parts": [{"width": np.float64("inf"), "n": np.int64(2)}], "y": np.array([1.5])})
+    assert json.loads(capsys.readouterr().out) == {
+        "a": None,
+        "parts": [{"width": None, "n": 2}],
+        "y": [1.5],
+        "warnings": [],
+    }

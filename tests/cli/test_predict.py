@@ -140,7 +140,7 @@ def test_predict_takes_a_model_trained_in_python(run: Run, folder: Path) -> None
     FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x).save("m.fls")
     (folder / "t.csv").write_text("a,b\n0,1\n1,0\n")
     lines = run("predict", "m.fls", "t.csv").stdout.splitlines()
-    assert lines[0] == "y1,y2"
+    assert lines[0] == "y0,y1"
     predicted = [[float(v) for v in line.split(",")] for line in lines[1:]]
     assert predicted == load("m.fls").predict([[0.0, 1.0], [1.0, 0.0]]).tolist()
     FLSClassifier(n_rules=2, epochs=1, random_state=0).fit(pa.table({"b": x[:, 0]}), [1, 2] * 5).save("c.fls")
@@ -248,3 +248,11 @@ def test_standard_input_is_refused_with_what_to_do(refused: Callable[..., str], 
     assert refused("train", "-", "--target", "y", code=1) == message
     os.mkfifo(folder / "pipe")
     assert refused("train", "pipe", "--target", "y", code=1) == message
+
+
+def test_kept_categories_are_written_as_text(run: Run, model: str, folder: Path) -> None:
+    table = csv.read_csv("plant.csv").slice(0, 3)
+    colors = table.column("color").dictionary_encode()
+    parquet.write_table(table.set_column(table.schema.get_field_index("color"), "color", colors), "t.parquet")
+    lines = run("predict", model, "t.parquet", "--keep", "color").stdout.splitlines()
+    assert [line.split(",")[0] for line in lines] == ["color", "red", "green", "blue"]

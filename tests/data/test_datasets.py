@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -20,7 +21,7 @@ import pytest
 
 from dataset_cases import N_ROWS, Array, as_csv, as_housing, as_xlsx, as_zip, joined, made_table
 from deepfls.data import datasets
-from deepfls.data.datasets import DATASETS, load_dataset
+from deepfls.data.datasets import DATASETS, checked_download, load_dataset
 from local_server import LocalServer
 
 pytestmark = pytest.mark.usefixtures("small_sets")
@@ -286,3 +287,50 @@ def test_importing_the_module_stays_light() -> None:
         f"print([m for m in {heavy!r} if m in sys.modules and m not in before])"
     )
     assert subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+# Downloads
+
+CONTENT = b"the official file"
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+
+
+def test_download_is_written_to_the_cache(server: LocalServer, cache: Path) -> None:
+    server.files["/folder/a.csv"] = CONTENT
+    assert checked_download(f"{server.address}/folder/a.csv", SHA256) == (CONTENT, str(cache / "a.csv"))
+    assert (cache / "a.csv").read_bytes() == CONTENT
+    assert server.requested == ["/folder/a.csv"]
+
+
+def test_download_with_another_checksum_is_refused_and_not_kept(server: LocalServer, cache: Path) -> None:
+    server.files["/a.csv"] = b"another file"
+    message = rf"^the file received is not the official one: its SHA-256 is not {SHA256}$"
+    with pytest.raises(OSError, match=message):
+        checked_download(f"{server.address}/a.csv", SHA256)
+    assert list(cache.iterdir()) == []
+
+
+def test_download_of_too_many_bytes_is_refused(server: LocalServer, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.files["/a.csv"] = bytes(100_000)
+    monkeypatch.setattr(datasets, "MAX_BYTES", 10_000)
+    with pytest.raises(OSError, match=r"^the file received has more than 10,000 bytes$"):
+        checked_download(f"{server.address}/a.csv", SHA256)
+    assert list(cache.iterdir()) == []
+
+
+def test_download_that_breaks_off_is_refused_and_not_kept(server: LocalServer, cache: Path) -> None:
+    server.files["/a.csv"] = CONTENT
+    server.stated_bytes = 10 * len(CONTENT)
+    with pytest.raises(OSError, match=r"IncompleteRead|not the official one"):
+        checked_download(f"{server.address}/a.csv", SHA256)
+    assert list(cache.iterdir()) == []
+
+
+def test_failed_download_states_the_reason(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(OSError, match=r"^404 Client Error: Not Found for url: http://127\.0\.0\.1"):
+        checked_download(f"{server.address}/a.csv", SHA256)
+    with pytest.raises(OSError, match=r"Failed to establish a new connection: \[Errno \d+\] Connection refused$"):
+        checked_download("http://127.0.0.1:9/a.csv", SHA256)
+    monkeypatch.setattr(datasets, "TIMEOUT_SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(OSError, match="Read timed out"):
+        checked_download(f"http://127.0.0.1:{silent.getsockname()[1]}/a.csv", SHA256)

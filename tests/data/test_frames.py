@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from deepfls import FLSClassifier, FLSRegressor
-from deepfls.data.frames import as_table, raw_values
+from deepfls.data.frames import as_table, number_array, raw_values
 
 N = 40
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -148,3 +148,19 @@ def test_other_arguments_of_fit_are_refused(arguments: dict[str, Any], message: 
 def test_negative_class_weight_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^class_weight must be at least 0, got -2\.$"):
         FLSClassifier(**QUICK, class_weight={"up": -2}).fit(X, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (pa.array([1, None, 3]), [1, np.nan, 3]),
+        (pa.chunked_array([[1.5, 2.0], [None]])[1:], [2.0, np.nan]),
+        (pa.array([*range(9), None, 10])[7:], [7, 8, np.nan, 10]),
+        (pa.array([True, None, False]), [1, np.nan, 0]),
+        (pa.nulls(2), [np.nan] * 2),
+        (pa.chunked_array([], pa.int64()), []),
+    ],
+    ids=str,
+)
+def test_number_array_has_nan_for_nulls(values: Any, expected: list[float]) -> None:
+    np.testing.assert_array_equal(number_array(values), np.array(expected, dtype=float))

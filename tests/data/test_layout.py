@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, tell_of_copies, with_targets
+from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, tell_of_copies, weights, with_targets
 from deepfls.data.tables import DataTable, TableError
 
 DAY = datetime.date(2020, 1, 1)
@@ -32,7 +33,7 @@ def refused(call: Callable[..., Any], *args: Any, **options: Any) -> str:
 
 def test_layout_takes_all_columns_but_target_weight_and_dropped() -> None:
     layout = learn_layout(data(a=[1], w=[1], y=[1], b=[2], id=["x"]), ["y"], drop=["id"], weight="w")
-    assert layout == Layout(("a", "b"), ("y",), "number")
+    assert layout == Layout(("a", "b"), ("y",), "number", weight="w")
 
 
 def test_layout_takes_chosen_features_in_their_order() -> None:
@@ -161,6 +162,21 @@ def test_target_of_decimal_commas_is_a_number() -> None:
         assert learn_layout(data(a=[1, 2], y=["1,5", "2,25"]), ["y"]).target_kind == "number"
 
 
+def test_weights_and_numbers_that_cannot_be_used_are_refused() -> None:
+    table = data(a=[1.0, 2.0], w=[0.0, None], day=[DAY, None])
+    assert refused(weights, table, Layout(("a",), weight="w")).endswith("must have a weight greater than 0, got none.")
+    assert refused(numbers, table, "day") == "Column 'day' of 't.csv' must hold numbers, got dates or times."
+
+
+def test_rows_count_as_in_the_file_where_some_are_left_out() -> None:
+    layout = Layout(("a",), ("y",))
+    table = data(a=[1.0, 2.0, float("inf"), 4.0], y=[None, 1.0, 2.0, None])
+    with pytest.warns(UserWarning, match="2 rows without a target are left out"):
+        known = with_targets(table, layout)
+    assert "got inf in data row 3;" in refused(inputs, known, layout)
+    assert "got inf in data row 3;" in refused(inputs, known.filtered(np.array([False, True])), layout)
+
+
 def test_dash_is_a_class_beside_a_plus() -> None:
     table = data(a=[1, 2, 3], y=["+", "-", ""])
     layout = learn_layout(table, ["y"])
@@ -173,7 +189,8 @@ def test_dash_alone_is_a_missing_class_unless_others_are_named() -> None:
     layout = learn_layout(table, ["y"])
     with pytest.warns(UserWarning, match="^1 row without a target is left out; --missing-values '' takes '-' as a class.$"):
         assert with_targets(table, layout).n_rows == 2
-    assert targets(with_targets(table, layout, missing_values=[""]), layout, classes=True).tolist() == ["u", "-", "v"]
+    dash = replace(layout, missing_values=[""])
+    assert targets(with_targets(table, dash), dash, classes=True).tolist() == ["u", "-", "v"]
 
 
 @pytest.mark.parametrize("y", [[1.0, 2.0, 4.0], ["u", "v", "u"]], ids=["numbers", "classes"])
@@ -188,5 +205,5 @@ def test_target_of_numbers_may_have_texts_that_the_user_calls_missing() -> None:
     layout = learn_layout(table, ["y"], missing_values=["keine"])
     assert layout.target_kind == "number"
     with pytest.warns(UserWarning, match="^1 row without a target is left out.$"):
-        known = with_targets(table, layout, missing_values=["keine"])
+        known = with_targets(table, layout)
     assert targets(known, layout, classes=False).tolist() == [1.0, 2.0]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
+from deepfls import FLSRegressor
 from deepfls.data.arrays import ArraySource, DataPlan, TrainingData
 from deepfls.data.learning import ColumnSettings
 from deepfls.data.parquet import ParquetFiles
@@ -144,6 +145,14 @@ def test_rows_with_a_missing_value_are_dropped_when_asked(tmp_path: Path, value:
     assert sum(part.n_dropped for _, part in source.all_rows(range(source.n_groups))) == 1
 
 
+def test_warm_start_reads_targets_as_the_fit_before(tmp_path: Path) -> None:
+    source = regression(with_null(tmp_path, "y", -999.0))
+    model = FLSRegressor(n_rules=2, epochs=1, warm_start=True, missing_values=["-999"], random_state=0)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match=r"^1 row without a target is left out\.$"):
+            model.fit(source)
+
+
 def test_missing_value_in_a_column_that_is_not_used_does_not_matter(tmp_path: Path) -> None:
     assert len(read_all(regression(with_null(tmp_path, "z")))[2]) == 600
 
@@ -258,9 +267,15 @@ def test_file_that_changes_while_in_use_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "message"),
-    [("no/*.parquet", r"No file matches 'no/\*.parquet'\."), ("file:///nowhere/*.parquet", "'file:.*' cannot be opened: ")],
+    [
+        ("no/*.parquet", r"No file matches 'no/\*.parquet'\."),
+        ("file:///nowhere/*.parquet", "'file:.*' cannot be opened: "),
+        ("file:///nowhere.parquet", r"No file matches 'file:///nowhere.parquet'\."),
+        ("https://example.org/rows.parquet", "'https://.*' is an address, and tables are read from files: download it,"),
+        ([], r"The list of Parquet files must not be empty\."),
+    ],
 )
-def test_missing_files_are_reported(path: str, message: str) -> None:
+def test_missing_files_are_reported(path: Any, message: str) -> None:
     with pytest.raises(TableError, match=message):
         regression(path)
 

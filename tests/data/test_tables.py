@@ -15,7 +15,8 @@ import pytest
 from pyarrow import csv, parquet
 
 from deepfls._checks.arguments import did_you_mean, listed, quoted
-from deepfls.data.tables import TableError, kind_of, read_table
+from deepfls.data.frames import kind_of
+from deepfls.data.tables import TableError, read_table
 
 Write = Callable[[str, "str | bytes"], Path]
 
@@ -286,7 +287,7 @@ def test_unreadable_file_is_refused(write: Write, monkeypatch: pytest.MonkeyPatc
         raise PermissionError(13, "Permission denied")
 
     path = write("t.csv", "a\n1\n")
-    monkeypatch.setattr("deepfls.data.tables._read_csv", forbidden)
+    monkeypatch.setattr("deepfls.data.tables.open_csv_form", forbidden)
     assert refused(path) == "'t.csv' cannot be read: Permission denied."
 
 

@@ -64,14 +64,14 @@ def test_what_needs_the_estimator_is_left_to_it(tmp_path: Path, monkeypatch: pyt
     assert light_model(tmp_path / "m.fls") is None
 
 
-def test_command_line_predicts_without_torch_and_scikit_learn(tmp_path: Path) -> None:
+def test_command_line_predicts_without_heavy_packages(tmp_path: Path) -> None:
     FLSRegressor(**QUICK).fit(FRAME, Y).save(tmp_path / "m.fls")
     FRAME[:9].to_csv(tmp_path / "t.csv", index=False)
     source = (
         "import sys; sys.argv = ['deepfls', 'predict', 'm.fls', 't.csv', '--out', 'p.csv']\n"
         "from deepfls.cli.app import main\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "print([name for name in ('torch', 'sklearn') if name in sys.modules])"
+        "print([name for name in ('torch', 'sklearn', 'pandas') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", source], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

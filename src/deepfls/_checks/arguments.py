@@ -110,15 +110,10 @@ def check_number(
     """Return ``value`` as a finite ``float`` with ``minimum <= value``, ``above < value`` and ``value < below``."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, got {_short.repr(value)}.")
-    rules = []
-    if above > -math.inf:
-        rules.append(f"greater than {above:g}")
-    if minimum > -math.inf:
-        rules.append(f"at least {minimum:g}")
-    if below < math.inf:
-        rules.append(f"less than {below:g}")
     number = float(value)
     if not (math.isfinite(number) and number > above and number >= minimum and number < below):
+        limits = {"greater than": above, "at least": minimum, "less than": below}
+        rules = [f"{words} {limit:g}" for words, limit in limits.items() if math.isfinite(limit)]
         raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {_short.repr(value)}.")
     return number
 

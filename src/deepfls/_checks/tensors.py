@@ -102,35 +102,29 @@ def check_mix(mix: Any, n_outputs: int) -> Tensor:
     return mix
 
 
-def _first(mask: Tensor) -> tuple[int, ...] | None:
-    """Index of the first true element of a mask, or None."""
-    return tuple(int(i) for i in mask.nonzero()[0]) if mask.any() else None
+def _require(holds: Tensor, rule: str, *values: Tensor, advice: str = "") -> None:
+    """Raise an error at the first element for which a rule does not hold; of two values the first is too large."""
+    if not holds.all():
+        at = tuple(int(i) for i in (~holds).nonzero()[0])
+        got = " > ".join(f"{value[at].item():g}" for value in values)
+        raise ValueError(f"{rule}, got {got} at index {at}{advice}.")
 
 
 def _check_finite_values(name: str, value: Tensor) -> None:
-    at = _first(~torch.isfinite(value))
-    if at is not None:
-        raise ValueError(f"{name} must be finite, got {value[at].item()} at index {at}.")
+    _require(torch.isfinite(value), f"{name} must be finite", value)
 
 
 def check_firing_values(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor) -> None:
     """Require finite values, 0 <= lower <= upper, and some upper firing in every sample. Reads values."""
-    named = (("lower_firing", lower_firing), ("upper_firing", upper_firing), ("consequents", consequents))
-    for name, value in named:
+    for name, value in (("lower_firing", lower_firing), ("upper_firing", upper_firing), ("consequents", consequents)):
         _check_finite_values(name, value)
-    at = _first(lower_firing < 0)
-    if at is not None:
-        raise ValueError(f"lower_firing must not be negative, got {lower_firing[at].item():g} at index {at}.")
-    at = _first(lower_firing > upper_firing)
-    if at is not None:
+    _require(lower_firing >= 0, "lower_firing must not be negative", lower_firing)
+    check_order_values("lower_firing", lower_firing, "upper_firing", upper_firing)
+    fires = (upper_firing > 0).any(dim=1)
+    if not fires.all():
+        sample = int((~fires).nonzero()[0])
         raise ValueError(
-            f"lower_firing must not exceed upper_firing, got {lower_firing[at].item():g} > "
-            f"{upper_firing[at].item():g} at index {at}."
-        )
-    at = _first(~(upper_firing > 0).any(dim=1))
-    if at is not None:
-        raise ValueError(
-            f"upper_firing must be positive for at least one rule of every sample, got zeros in sample {at[0]}."
+            f"upper_firing must be positive for at least one rule of every sample, got zeros in sample {sample}."
         )
 
 
@@ -150,9 +144,7 @@ def check_assigned_values(name: str, value: Any, like: Tensor) -> Tensor:
 
 def check_range_values(name: str, value: Tensor, minimum: float, maximum: float) -> None:
     """Require ``minimum <= value <= maximum`` everywhere. Reads values."""
-    at = _first(~((value >= minimum) & (value <= maximum)))
-    if at is not None:
-        raise ValueError(f"{name} must be between {minimum:g} and {maximum:g}, got {value[at].item():g} at index {at}.")
+    _require((value >= minimum) & (value <= maximum), f"{name} must be between {minimum:g} and {maximum:g}", value)
 
 
 def check_magnitude_values(name: str, value: Tensor) -> None:
@@ -162,27 +154,19 @@ def check_magnitude_values(name: str, value: Tensor) -> None:
         low, high = value.aminmax()
         if low >= -largest and high <= largest:  # false for NaN; a fifth of the time of looking for the place
             return
-    at = _first(~(value.abs() <= largest))
-    if at is not None:
-        raise ValueError(
-            f"{name} must be within ±{largest:g} in {value.dtype}, got {value[at].item():g} at index {at}; scale the data."
-        )
+    _require(
+        value.abs() <= largest, f"{name} must be within ±{largest:g} in {value.dtype}", value, advice="; scale the data"
+    )
 
 
 def check_equal_values(name: str, value: Tensor, expected: float, where: str) -> None:
     """Require ``value == expected`` everywhere, because of ``where``. Reads values."""
-    at = _first(value != expected)
-    if at is not None:
-        raise ValueError(f"{name} must be {expected:g} {where}, got {value[at].item():g} at index {at}.")
+    _require(value == expected, f"{name} must be {expected:g} {where}", value)
 
 
 def check_order_values(lower_name: str, lower: Tensor, upper_name: str, upper: Tensor) -> None:
     """Require ``lower <= upper`` everywhere. Reads values."""
-    at = _first(~(lower <= upper))
-    if at is not None:
-        raise ValueError(
-            f"{lower_name} must not exceed {upper_name}, got {lower[at].item():g} > {upper[at].item():g} at index {at}."
-        )
+    _require(lower <= upper, f"{lower_name} must not exceed {upper_name}", lower, upper)
 
 
 def check_enumerable(n_rules: int, n_outputs: int, batch: int, itemsize: int, limit: int) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from deepfls import __version__
-from deepfls.cli import demo, evaluate, explain, export, import_model, predict, report, simplify, train
+from deepfls.cli import demo, evaluate, explain, export, predict, train
 from deepfls.cli.options import SettingsCommand
 from deepfls.cli.output import OneLineGroup
 
@@ -24,10 +24,10 @@ app.command(cls=SettingsCommand)(train.train)
 app.command()(predict.predict)
 app.command()(evaluate.evaluate)
 app.command()(explain.explain)
-app.command()(report.report)
-app.command()(simplify.simplify)
+app.command()(explain.report)
+app.command()(explain.simplify)
 app.command()(export.export)
-app.command("import")(import_model.import_model)
+app.command("import")(export.import_model)
 app.command()(demo.demo)
 
 

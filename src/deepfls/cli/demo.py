@@ -60,7 +60,7 @@ def demo(
     x, x_test, y, y_test = train_test_split(data.x, data.y[:, 0], test_size=0.2, random_state=random_state)
     names = list(data.feature_names)
     output.line(f"Turbidity of the air: {len(x):,} training rows, {len(x_test):,} test rows, inputs {', '.join(names)}.")
-    fitted: dict[str, Any] = {}
+    fitted: list[Any] = []
     common: dict[str, Any] = {"n_rules": n_rules, "coverage": _COVERAGE, "random_state": random_state}
     common["verbose"] = int(output.bars)
     table: list[list[str | float]] = []
@@ -77,19 +77,19 @@ def demo(
             raise KeyboardInterrupt
         speed = len(x) * getattr(model, "n_epochs_", 1) / seconds
         error = float(root_mean_squared_error(y_test, model.predict(x_test)))
-        row: list[str | float] = [name, float(len(x)), seconds, speed, error, "", ""]
+        covered: list[str | float] = ["", ""]
         if isinstance(model, FLSRegressor):
             lower, upper = model.predict_interval(x_test)
-            row[-2:] = [picp(y_test, lower, upper), mean_width(lower, upper)]
-        table.append(row)
-        fitted[name] = model
+            covered = [picp(y_test, lower, upper), mean_width(lower, upper)]
+        table.append([name, float(len(x)), seconds, speed, error, *covered])
+        fitted.append(model)
     head = ["model", *_DECIMALS]
     output.table(head, table, _DECIMALS)
     output.result({"command": "demo", "models": [dict(zip(head, row, strict=True)) for row in table]})
     output.line(
         f"RMSE, the share covered by intervals for {_COVERAGE:.0%} and their mean width are measured on the test rows."
     )
-    t1, it2 = list(fitted.values())[-2:]
+    t1, it2 = fitted[-2:]
     out.mkdir(parents=True, exist_ok=True)
     t1.save(out / "turbidity_t1.fls")
     it2.save(out / "turbidity_it2.fls")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,7 +64,7 @@ def evaluate(
         find_files(data)
     with output.working("starting"):  # importing torch takes seconds
         from deepfls.training.distributed import process_group
-    intervals: dict[str, Scores] = {}
+    intervals: Scores | None = None
     with process_group() as group:
         with group.together():
             opened = open_model(model, targets=target or [])
@@ -78,16 +78,16 @@ def evaluate(
                 files, n_rows = list(map(str, rows.table.files)), rows.table.n_rows
                 scores = scores_of(opened, [(rows.x, rows.y)], group)
                 if coverage is not None or opened.estimator.calibration_ is not None:
-                    intervals[""] = interval_scores_of(opened, rows.x, rows.y, coverage)
+                    intervals = interval_scores_of(opened, rows.x, rows.y, coverage)
         if not group.leads:
             return
         output.line(shown(model.name, "bold"), " on ", shown(data, "bold"), f": {counted(n_rows, 'row')}")
         output.line()
         print_scores(output, {"": scores})
-        if intervals:
+        if intervals is not None:
             output.line()
-            print_interval_scores(output, intervals)
-            _print_parts(output, intervals[""])
+            print_interval_scores(output, {"": intervals})
+            _print_parts(output, intervals)
         output.result(
             {
                 "command": "evaluate",
@@ -96,8 +96,8 @@ def evaluate(
                 "task": opened.task,
                 "rows": n_rows,
                 "processes": group.size,
-                "scores": json_scores(scores),
-                "intervals": json_scores(intervals[""]) if intervals else None,
+                "scores": scores,
+                "intervals": intervals,
             }
         )
 
@@ -116,9 +116,8 @@ def _measure_stream(
     counts = torch.zeros(2, dtype=torch.int64)  # rows that are measured, rows without a target
 
     def chunks() -> Iterator[tuple[Any, Array]]:
-        texts = model.estimator.missing_values, model.estimator.decimal
         for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns):
-            known = with_targets(data, model.layout, nulls, *texts, is_part=True)
+            known = with_targets(data, model.layout, nulls, is_part=True)
             counts.add_(torch.tensor([known.n_rows, data.n_rows - known.n_rows]))
             if known.n_rows:
                 yield model.inputs(known), model.targets(known)
@@ -244,20 +243,10 @@ def _print_parts(output: CommandOutput, scores: Scores) -> None:
     """Print the coverage by width and by group."""
     for kind, title in (("by_width", "tenth by width"), ("by_group", "group")):
         for target, measured in scores.items():
-            rows: Sequence[Any] = [
-                [
-                    *(shown(name, width=NAME_WIDTH) for name in (target, part["part"])),
-                    *(float(part[name]) for name in ("coverage", "width", "n_rows")),
-                ]
-                for part in measured.get(kind, ())
-            ]
+            rows: list[list[Any]] = []
+            for part in measured.get(kind, ()):
+                names = [shown(name, width=NAME_WIDTH) for name in (target, part["part"])]
+                rows.append([*names, *(float(part[name]) for name in ("coverage", "width", "n_rows"))])
             if rows:
                 output.table(["target", title, "covered", "mean width", "rows"], rows, _DECIMALS)
                 output.line()
-
-
-def json_scores(scores: Scores) -> Scores:
-    """The measures for JSON, which has no NaN and no infinity: None in their place."""
-    from deepfls.inspection.words import finite_or_none
-
-    return {target: {name: finite_or_none(v) for name, v in measured.items()} for target, measured in scores.items()}

@@ -1,4 +1,4 @@
-"""``deepfls explain``: the rules of a model, their effect on a table, and the reasons of one prediction."""
+"""``deepfls explain``, ``report`` and ``simplify``: the rules of a model, a page about it, and a model of fewer rules."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ def explain(
     With DATA, also the effect of every rule and input on it; with --row, the reasons of the prediction for a row; with
     --out, a file with the push of every input in every row, its strongest rule and its familiarity.
     """
-    from deepfls.cli.opening import check_output, open_model
-    from deepfls.cli.predict import check_ending, write_table
-    from deepfls.data.tables import find_files
+    from deepfls.cli.opening import check_ending, check_output, open_model, write_table
 
     o.check_choice("--format", format, _FORMATS)
     if data is None and (row is not None or target):
@@ -45,14 +43,10 @@ def explain(
         if data is None or row is not None:
             raise UsageError("--out must be given with DATA and without --row.")
         check_ending(out)
-        check_output(out, force=force, inputs=[model, data])
-    if data is not None:
-        find_files(data)
+    check_output(out, force=force, inputs=[model] if data is None else [model, data])
     with output.working("reading"):
         opened = open_model(model, targets=target or [])
         rows = None if data is None else opened.read(data, all_rows=row is not None or out is not None)
-    from deepfls.inspection.rules import content as rules_content
-
     x: Any = None if rows is None else rows.x
     y = None if rows is None else rows.y
     content: dict[str, Any]
@@ -63,11 +57,9 @@ def explain(
             columns = explained_rows(opened.estimator, x)
             columns["row"] = columns["row"] + 1  # as --row counts
             write_table(out, arrow_table(columns))
-        n_rows = len(columns["row"])
-        output.line(f"Wrote {counted(n_rows, 'line')} to ", shown(out, "bold"))
-        output.result({"command": "explain", "model": str(model), "pushes": str(out), "lines": n_rows})
-        return
-    if row is not None and rows is not None:
+        content = {"pushes": str(out), "lines": len(columns["row"])}
+        output.line(f"Wrote {counted(content['lines'], 'line')} to ", shown(out, "bold"))
+    elif row is not None and rows is not None:
         if row > rows.table.n_rows:
             raise UsageError(f"--row must be at most {rows.table.n_rows}, the rows of {rows.table.label}, got {row}.")
         explanation = opened.estimator.explain(x.slice(row - 1, 1) if hasattr(x, "slice") else x[row - 1 : row])
@@ -77,6 +69,8 @@ def explain(
             output.text(f"True: {', '.join(map(str, truth))}\n")
         content = {"row": row, "true": truth, **explanation.to_dict()}
     else:
+        from deepfls.inspection.rules import content as rules_content
+
         with output.working("measuring"):
             rules = opened.estimator.rules(x, y, drop=drop).top(top)
             usage = None if rows is None else opened.estimator.explain_data(x, y)
@@ -91,3 +85,58 @@ def explain(
             output.text("\n" + usage.to_text())
         content = {**rules_content(rules), "usage": None if usage is None else usage.to_dict()}
     output.result({"command": "explain", "model": str(model), **content})
+
+
+@o.command
+def report(
+    output: CommandOutput,
+    model: Annotated[Path, o.MODEL_ARGUMENT],
+    data: Annotated[str | None, typer.Argument(help="Table to measure and summarise.", metavar="[DATA]")] = None,
+    out: Annotated[Path | None, o.output_option("HTML file to write.", "MODEL.html")] = None,
+    card: Annotated[
+        bool, o.flag("--card", text="Write a model card, one page to print; as Markdown to a .md file.")
+    ] = False,
+    title: Annotated[str | None, o.output_option("Heading of the page.", "the name of MODEL")] = None,
+    target: o.TrueValues = None,
+    force: o.Force = False,
+) -> None:
+    """Write an interactive page about a model: one HTML file that computes predictions itself and needs no network."""
+    from deepfls.cli.opening import check_output, open_model
+
+    out = model.with_suffix(".html") if out is None else out
+    if card and out.suffix.lower() not in (".html", ".md"):
+        raise UsageError(f"--out must end in .html or .md with --card, got {str(out)!r}.")
+    if data is None and target:
+        raise UsageError("--target must be given with DATA.")
+    check_output(out, force=force, inputs=[model] if data is None else [model, data])
+    with output.working("writing"):
+        opened = open_model(model, targets=target or [])
+        x, y = (None, None) if data is None else opened.read(data)[1:]
+        write = opened.estimator.to_card if card else opened.estimator.to_report
+        size = write(out, x, y, title=title or model.stem).stat().st_size
+    output.line("Wrote ", shown(out, "bold"), f": {size / 1e6:.2f} MB.{'' if card else ' Open it in a browser.'}")
+    output.result({"command": "report", "model": str(model), "report": str(out), "bytes": size})
+
+
+@o.command
+def simplify(
+    output: CommandOutput,
+    model: Annotated[Path, o.MODEL_ARGUMENT],
+    data: Annotated[str, o.DATA_ARGUMENT],
+    out: Annotated[Path, o.output_option("Model file to write.")],
+    tolerance: Annotated[float, o.option("Largest relative increase of the error.", "0.01", min=0.0)] = 0.01,
+    target: o.TrueValues = None,
+    force: o.Force = False,
+) -> None:
+    """Merge and prune the rules of a model while its error on a table stays within a tolerance, and save the result."""
+    from deepfls.cli.opening import check_output, open_model
+
+    check_output(out, force=force, inputs=[model, data])
+    with output.working("simplifying"):
+        opened = open_model(model, targets=target or [])
+        rows = opened.read(data, need_targets=True)
+        fewer, effect = opened.estimator.simplify(rows.x, rows.y, tolerance=tolerance)
+        fewer.save(out)
+    output.text(f"{effect}\n")
+    output.line("Saved ", shown(out, "bold"))
+    output.result({"command": "simplify", "model": str(model), "simpler": str(out), **effect.to_dict()})

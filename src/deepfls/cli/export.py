@@ -1,15 +1,19 @@
-"""``deepfls export``: write a model for other programs and devices."""
+"""``deepfls export`` and ``import``: models for other programs and devices, and from rules that an expert wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls._checks.arguments import printable
+import typer
+
+from deepfls._checks.arguments import counted, printable
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, UsageError
+from deepfls.cli.output import CommandOutput, UsageError, shown
+
+if TYPE_CHECKING:
+    from deepfls.estimators import FLSRegressor
 
 # Endings of files by target.
 ENDINGS = {"c": (".h",), "onnx": (".onnx",), "fll": (".fll",), "fis": (".fis", ".m", ".t2fis")}
@@ -19,6 +23,11 @@ _TAKEN_BY = dict.fromkeys(("prefix", "number", "exp", "margin", "flash", "ram"),
     "data": "c onnx",
     "plane": "c onnx fll fis",
 }
+# Settings that the file of `deepfls train --start` determines.
+_OF_THE_START = (
+    *("kind", "n_rules", "order", "uncertainty", "type_reduction", "tnorm", "scaling"),
+    *("centers", "consequents", "width", "ridge"),
+)
 _MARGIN = "Interval in C: auto, the calibrated one if there is one; none, the type-reduced set; a number widens that."
 
 
@@ -58,8 +67,11 @@ def export(
             given["X"] = opened.inputs(opened.table(given.pop("data")))
         if target == "c":
             given |= {"force": force, "margin": _margin(given.get("margin", "auto"))}
-        with _errors_of_export():
-            report = getattr(opened.estimator, f"to_{target}")(out, **given)
+        try:
+            with o.errors_by_option(_TAKEN_BY):
+                report = getattr(opened.estimator, f"to_{target}")(out, **given)
+        except ImportError as error:  # a package that is not installed
+            raise UsageError(str(error)) from error
     output.line(f"Wrote {printable(out if report is None else report)}")
     numbers = {} if report is None else {name: value for name, value in report._asdict().items() if name != "path"}
     output.result({"command": "export", "model": str(model), "to": target, "out": str(out), **numbers})
@@ -91,11 +103,89 @@ def _target(to: str | None, out: Path | None) -> tuple[str, Path]:
     return to, out
 
 
-@contextmanager
-def _errors_of_export() -> Iterator[None]:
-    """Name the options instead of the arguments of an export in its errors; a missing package is a usage error."""
+@o.command
+def import_model(
+    output: CommandOutput,
+    rules: Annotated[Path, typer.Argument(help="File of rules: a Sugeno system in a .fis file.", metavar="RULES")],
+    out: Annotated[Path | None, o.output_option("Model file to write.", "RULES with the ending .fls")] = None,
+    approximate: Annotated[
+        bool, o.flag("--approximate", text="Take Gaussian sets of the same width for others, the product for the minimum.")
+    ] = False,
+    force: o.Force = False,
+) -> None:
+    """Make a model of rules that an expert wrote in a .fis file, as MATLAB and Octave save them."""
+    from deepfls.cli.opening import check_output
+
+    out = rules.with_suffix(".fls") if out is None else out
+    _check_exists(rules)
+    if out == rules:
+        raise UsageError(f"RULES must be a file of rules, such as expert.fis, got the model file {str(rules)!r}.")
+    check_output(out, force=force)
+    with output.working("reading the rules"):
+        estimator = _read_rules(rules, approximate=approximate)
+        estimator.save(out)
+    names, targets, size = _names(estimator), list(estimator.target_names_), counted(estimator.system_.n_rules, "rule")
+    columns = f"inputs {', '.join(names) or estimator.n_features_in_}, outputs {', '.join(targets)}"
+    output.line("Saved ", shown(out, "bold"), f": {estimator.kind}, {size}, ", shown(columns))
+    content = {"command": "import", "rules": str(rules), "model": str(out), "kind": estimator.kind}
+    output.result({**content, "n_rules": estimator.n_rules, "inputs": names, "targets": targets})
+
+
+def _check_exists(path: Path) -> None:
+    if not path.is_file():
+        from deepfls.data.tables import no_such_file
+
+        raise UsageError(no_such_file(path, "file of rules"))
+
+
+def _names(estimator: FLSRegressor) -> list[str]:
+    return [str(name) for name in getattr(estimator, "feature_names_in_", ())]
+
+
+def _read_rules(path: Path, **how: Any) -> FLSRegressor:
+    """The estimator of a .fis file with the layout of a table; ``how`` are options of :func:`read_fis`."""
+    from deepfls.data.layout import Layout
+    from deepfls.export.fis_reader import FisFileError, read_fis
+
     try:
-        with o.errors_by_option(_TAKEN_BY):
-            yield
-    except ImportError as error:
-        raise UsageError(str(error)) from error
+        estimator = read_fis(path, **how)
+    except FisFileError as error:
+        text = str(error).replace("approximate=True takes", "deepfls import --approximate takes")
+        raise UsageError(text) from error
+    if names := _names(estimator):
+        estimator.table_ = Layout(tuple(names), estimator.target_names_, "number").as_dict()
+    return estimator
+
+
+def check_start(given: Mapping[str, Any], *, streamed: bool) -> None:
+    """Refuse options that ``--start`` determines or that exclude it."""
+    if "start" not in given:
+        return
+    taken = next((name for name in _OF_THE_START if name in given), None)
+    if taken is not None:
+        raise UsageError(f"{o.option_of(taken)} must not be given with --start, which determines it.")
+    if streamed:
+        raise UsageError("--start must be given without --stream, and in one process.")
+    _check_exists(given["start"])
+
+
+def started_from(path: Path, arguments: Mapping[str, Any]) -> FLSRegressor:
+    """The estimator that ``deepfls train --start`` continues: from a .fis file or a model file."""
+    if path.suffix.lower() == ".fis":
+        return _read_rules(path, **arguments)
+    from deepfls import FLSRegressor, load
+
+    estimator = load(path)
+    if not isinstance(estimator, FLSRegressor):
+        raise UsageError(f"--start must be a file of rules or a model of numbers, got one of classes: {str(path)!r}.")
+    return estimator.set_params(**{**arguments, "warm_start": True})
+
+
+def features_of_start(estimator: FLSRegressor, given: Mapping[str, Any]) -> list[str]:
+    """The columns that the model of ``--start`` reads, in its order."""
+    names = _names(estimator)
+    if not names:
+        raise UsageError("--start must be a file whose inputs have distinct names, which are the columns to learn from.")
+    if given.get("feature") and set(given["feature"]) != set(names):
+        raise UsageError(f"--feature must be {', '.join(names)}, the inputs of --start, or be left out.")
+    return names

@@ -1,7 +1,10 @@
-"""Models and tables as commands open them, and the error of a target that is not given."""
+"""Models and tables as commands open and write them, and the error of a target that is not given."""
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
@@ -10,26 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv as arrow_csv
 
 from deepfls._checks.arguments import listed, quoted
 from deepfls._checks.values import Array
+from deepfls._files import write_whole
 from deepfls.cli.output import CommandOutput, UsageError
 from deepfls.data.frames import raw_table
 from deepfls.data.layout import has_targets, learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
-from deepfls.data.tables import (
-    DELIMITED,
-    ENDINGS,
-    DataTable,
-    TableError,
-    find_files,
-    no_such_file,
-    read_table,
-)
+from deepfls.data.tables import DELIMITED, ENDINGS, DataTable, TableError, find_files, no_such_file, read_table
 from deepfls.estimators.table_model import TableModel, layout_of
 
 if TYPE_CHECKING:
     from deepfls.data.parquet import ParquetFiles
+
+# Endings of tables that can be written.
+_WRITTEN = (".csv", ".parquet", ".pq")
 
 
 class TableRows(NamedTuple):
@@ -67,14 +69,13 @@ class Model(TableModel):
         model = replace(self, layout=replace(self.layout, targets=names))
         if not names or not set(names) <= set(table.names):
             return TableRows(table, model.inputs(table), None)
-        written = self.estimator.missing_values, self.estimator.decimal
         if not all_rows:
-            table = with_targets(table, model.layout, nulls, *written)
+            table = with_targets(table, model.layout, nulls)
             return TableRows(table, model.inputs(table), model.targets(table))
-        known = has_targets(table, model.layout, *written)
+        known = has_targets(table, model.layout)
         y = np.full((table.n_rows, len(names)), None, dtype=object)
         if known.any():
-            y[known] = model.targets(replace(table, table=table.table.filter(known))).reshape(-1, len(names))
+            y[known] = model.targets(table.filtered(known)).reshape(-1, len(names))
         return TableRows(table, model.inputs(table), y)
 
     def stream(self, source: str, extra: Sequence[str], output: CommandOutput) -> tuple[ParquetFiles, list[str]]:
@@ -114,18 +115,54 @@ def check_targets_named(names: Sequence[str]) -> None:
         raise UsageError("--target must be given for a model that was trained in Python.")
 
 
-def check_output(out: Path, *, force: bool, inputs: Sequence[Path | str] = ()) -> None:
-    """Refuse an output file before any work: a folder, a file that exists, or a file that is read."""
+def check_output(out: Path | None, *, force: bool, inputs: Sequence[Path | str] = ()) -> None:
+    """Refuse, before any work, inputs that do not exist, and an output that is a folder, exists or is one of them."""
+    # A model file, a Path, that does not exist is reported when it is opened.
+    read = [file for source in inputs if not isinstance(source, Path) or source.exists() for file in find_files(source)]
+    if out is None:
+        return
     if out.exists() and not out.is_file():
         raise UsageError(f"--out must be a file, got the {'folder' if out.is_dir() else 'device'} {quoted(out)}.")
     if not out.parent.is_dir():
         raise UsageError(f"--out must be in a folder that exists, got {quoted(out)}.")
-    # A model file that does not exist is reported when it is opened.
-    read = [file for source in inputs if not isinstance(source, Path) or source.exists() for file in find_files(source)]
     if out.exists() and any(out.samefile(file) for file in read):
         raise UsageError(f"--out must not be a file that is read, got {quoted(out)}.")
     if out.exists() and not force:
         raise UsageError(f"{quoted(out)} already exists: replace it with --force, or give another --out.")
+
+
+def check_ending(out: Path) -> None:
+    """Require the ending of a table that can be written."""
+    if not out.name.lower().endswith(_WRITTEN):
+        raise UsageError(f"--out must end in {', '.join(_WRITTEN)}, got {str(out)!r}.")
+
+
+def write_table(out: Path, table: pa.Table) -> None:
+    """Write a table to a CSV or Parquet file, completely or not at all."""
+    from pyarrow import parquet
+
+    sink = io.BytesIO()
+    if out.name.lower().endswith(".csv"):
+        sink.write(csv_bytes(table))
+    else:
+        parquet.write_table(table, sink)
+    write_whole(out, sink.getvalue())
+
+
+def csv_bytes(table: pa.Table) -> bytes:
+    """A table as CSV with as few quotes as its content allows; numbers read back exactly."""
+    header, body = io.StringIO(), io.BytesIO()
+    csv.writer(header, lineterminator="\n").writerow(table.schema.names)
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in table.schema]
+    columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
+    special = any(
+        pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py()
+        for column, kind in zip(columns, types, strict=True)
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    )
+    options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed" if special else "none")
+    arrow_csv.write_csv(pa.Table.from_arrays(columns, names=table.schema.names), body, options)
+    return header.getvalue().encode() + body.getvalue()
 
 
 # Rows and columns that are tried as a target.
@@ -157,14 +194,11 @@ def _last_target(table: DataTable) -> str | None:
     decimal = table_decimal(some)
     tried = [name for name in reversed(table.names) if name and name.isprintable()][:_TRIED]
     for name in tried:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), contextlib.suppress(ValueError):
             warnings.simplefilter("ignore")
-            try:
-                layout = learn_layout(some, [name], decimal=decimal)
-                with_targets(some, layout, decimal=decimal)
-                settings = ColumnSettings(decimal=decimal)
-                learn_columns(raw_table(some.table.select(layout.features), layout.features), settings, named=True)
-            except ValueError:
-                continue
-        return name
+            layout = learn_layout(some, [name], decimal=decimal)
+            with_targets(some, layout)
+            features = raw_table(some.table.select(layout.features), layout.features)
+            learn_columns(features, ColumnSettings(decimal=decimal), named=True)
+            return name
     return None

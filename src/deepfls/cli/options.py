@@ -210,17 +210,19 @@ class Setting:
                 return given[0]
             return dict(self._pair(text) for text in given)
         if kind is list and "int" in self.members and "str" not in self.members:
-            numbers = [_integer(self.name, text) for text in given]
+            numbers = [self._number(int, text, "an integer, or several by repeating it") for text in given]
             return numbers[0] if len(numbers) == 1 else numbers
         if kind is str:
             return None if given == "none" and "None" in self.members else given
         if not isinstance(given, str) or given == "auto":
             return given
+        return self._number(kind, given, "an integer or auto" if kind is int else "a number or auto")
+
+    def _number(self, kind: type, text: str, words: str) -> Any:
         try:
-            return kind(given)
+            return kind(text)
         except ValueError:
-            words = "an integer" if kind is int else "a number"
-            raise UsageError(f"{option_of(self.name)} must be {words} or auto, got {given!r}.") from None
+            raise UsageError(f"{option_of(self.name)} must be {words}, got {text!r}.") from None
 
     def _pair(self, text: str) -> tuple[str, Any]:
         key, equals, value = text.partition("=")
@@ -230,13 +232,6 @@ class Setting:
             return key, json.loads(value)
         except json.JSONDecodeError:
             return key, value
-
-
-def _integer(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise UsageError(f"{option_of(name)} must be an integer, or several by repeating it, got {text!r}.") from None
 
 
 @functools.cache

@@ -14,15 +14,14 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 from typer.core import TyperGroup
 
 from deepfls._checks.arguments import nearest, printable
-
-if TYPE_CHECKING:
-    from rich.text import Text
 
 ERROR, USAGE, INTERRUPT = 1, 2, 130
 # Options of earlier versions and their names today.
@@ -52,8 +51,6 @@ class UsageError(Exception):
 
 def shown(name: object, style: str = "", width: int | None = None) -> Text:
     """A name as rich text: printable, never markup, shortened to ``width``."""
-    from rich.text import Text
-
     text = printable(name)
     if width is not None and len(text) > width:
         text = text[: width - 1] + "…"
@@ -67,9 +64,6 @@ def started_processes() -> int:
 
 def print_error(sentence: str, label: str = "Error", style: str = "bold red") -> None:
     """Print one line on standard error."""
-    from rich.console import Console
-    from rich.text import Text
-
     line = Text.assemble((f"{label}: ", style), printable(" ".join(sentence.split())))
     Console(stderr=True, highlight=False, soft_wrap=True).print(line)
 
@@ -78,8 +72,6 @@ class CommandOutput:
     """Output of a command, according to ``--quiet`` and ``--json``. Of several processes only the first one prints."""
 
     def __init__(self, *, quiet: bool, json: bool = False, worded: Callable[[str], str] = str) -> None:
-        from rich.console import Console
-
         if started_processes() > 1 and int(os.environ.get("RANK") or 0) > 0:
             quiet, json = True, False
         self.quiet = quiet
@@ -96,8 +88,6 @@ class CommandOutput:
 
     def line(self, *parts: str | Text, style: str = "") -> None:
         """Print a line; names among the parts must have passed :func:`shown`."""
-        from rich.text import Text
-
         if not self.silent:
             self._out.print(Text.assemble(*parts, style=style), soft_wrap=True)
 
@@ -110,28 +100,25 @@ class CommandOutput:
         """
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
-        from rich.text import Text
 
         if self.silent:
             return
-        columns = [list(column) for column in zip(*rows, strict=True)]
+        columns = []
         table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
-        for name, column in zip(head, columns, strict=True):
+        for name, column in zip(head, zip(*rows, strict=True), strict=True):
             numbers = [value for value in column if isinstance(value, float)]
             numeric = all(isinstance(value, float) or value == "" for value in column)
             table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
-            if numeric:
-                fixed = (decimals or {}).get(name)
-                texts = iter(aligned(numbers) if fixed is None else [f"{value:,.{fixed}f}" for value in numbers])
-                column[:] = [next(texts) if isinstance(value, float) else value for value in column]
+            fixed = (decimals or {}).get(name)
+            texts = iter(aligned(numbers) if fixed is None else [f"{value:,.{fixed}f}" for value in numbers])
+            cells = [next(texts) if isinstance(value, float) else value for value in column]
+            columns.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
         for row in zip(*columns, strict=True):
-            table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
+            table.add_row(*row)
         self._out.print(table)
 
     def text(self, text: str) -> None:
         """Print lines that are already formatted and have no control characters."""
-        from rich.text import Text
-
         if not self.silent:
             self._out.print(Text(text), soft_wrap=True, end="")
 
@@ -143,14 +130,10 @@ class CommandOutput:
     def result(self, content: Mapping[str, Any]) -> None:
         """Print the JSON object of a run with ``--json``."""
         if self.json:
-            whole = {**content, "warnings": self.warnings}
-            # NumPy scalars and arrays become plain values.
-            print(json.dumps(whole, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)))
+            print(json.dumps(_for_json({**content, "warnings": self.warnings}), default=str, allow_nan=False))
 
     def working(self, task: str) -> contextlib.AbstractContextManager[object]:
         """Show a spinner on standard error."""
-        from rich.console import Console
-
         return Console(stderr=True).status(task) if self.bars else contextlib.nullcontext()
 
     @contextlib.contextmanager
@@ -171,6 +154,17 @@ class CommandOutput:
         self.warnings.append(sentence)
         if not self.quiet:
             print_error(sentence, "Warning", "bold yellow")
+
+
+def _for_json(value: Any) -> Any:
+    """Plain values in place of NumPy's, and None in place of NaN and infinity, which JSON does not have."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _for_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_for_json(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def aligned(values: Sequence[float]) -> list[str]:

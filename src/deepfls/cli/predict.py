@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,13 +13,6 @@ from deepfls.cli.output import CommandOutput, UsageError, shown, started_process
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from deepfls.cli.opening import Model
-    from deepfls.data.tables import DataTable
-
-    Predict = Callable[[Model, DataTable], pa.Table]
-
-_ENDINGS = (".csv", ".parquet", ".pq")
 
 
 @o.command
@@ -65,37 +56,19 @@ def predict(
     if o.check_engine(engine, ray_address=ray_address, num_workers=num_workers):
         if nulls is not None or resume:
             raise UsageError(f"{'--resume' if resume else '--nulls'} must be given without --engine ray.")
-        _write_parts_on_ray(model, data, out, about, output, ray_address, num_workers, force=force)
-        return
-
-    def predicted(opened: Model, table: DataTable) -> pa.Table:
-        return opened.predicted(table, **about)
-
-    if out is not None and (out.is_dir() or not out.suffix):
+        run: dict[str, Any] = {"num_workers": num_workers or 1, "address": ray_address, "verbose": output.bars}
+        written = _write_parts_on_ray(model, data, out, about, output, run, force=force)
+    elif out is not None and (out.is_dir() or not out.suffix):
         nulls = o.check_choice("--nulls", nulls or "keep", ("keep", "drop"))
-        _write_parts(model, data, out, predicted, about, output, nulls=nulls, resume=resume, force=force)
-        return
-    if nulls is not None or resume or started_processes() > 1:
+        written = _write_parts(model, data, out, about, output, nulls=nulls, resume=resume, force=force)
+    elif nulls is not None or resume or started_processes() > 1:
         name = "--nulls" if nulls is not None else "--resume" if resume else "torchrun"
         raise UsageError(f"{name} must be used with a folder as --out, got {str(out or '-')!r}.")
-    light = interval is None and quantiles is None and not familiarity
-    _write_file(model, data, out, predicted, output, force=force, light=light)
-
-
-def _light_predictions(path: Path, source: str, predicted: Predict) -> pa.Table | None:
-    """Predictions of few rows without the estimator, whose imports take seconds; None where it is needed."""
-    from deepfls.cli.opening import Model
-    from deepfls.estimators.light import NotLightError, light_model
-    from deepfls.estimators.table_model import layout_of
-
-    light: Any = light_model(path) if path.is_file() else None
-    if light is None:
-        return None
-    model = Model(light, layout_of(light), path)
-    try:
-        return predicted(model, model.table(source))
-    except NotLightError:
-        return None
+    else:
+        written = _write_file(model, data, out, about, output, force=force)
+    if written is not None:
+        output.line(f"Wrote {counted(written['rows'], 'prediction')} to {written.pop('where', '')}", shown(out, "bold"))
+        output.result({"command": "predict", "model": str(model), **written})
 
 
 def _levels(text: str) -> list[float]:
@@ -109,11 +82,16 @@ def _levels(text: str) -> list[float]:
     return levels
 
 
+# Each of the next three writes predictions, ``about`` being the arguments of TableModel.predicted, and returns what the
+# command prints: the JSON object, and in "where" the number of parts. None where nothing is to be printed.
+_Written = dict[str, Any] | None
+
+
 def _write_file(
-    path: Path, source: str, out: Path | None, predicted: Predict, output: CommandOutput, *, force: bool, light: bool
-) -> None:
+    path: Path, source: str, out: Path | None, about: dict[str, Any], output: CommandOutput, *, force: bool
+) -> _Written:
     """Write predictions for a table in memory to a file, or as CSV to standard output."""
-    from deepfls.cli.opening import check_output, open_model
+    from deepfls.cli.opening import check_ending, check_output, csv_bytes, open_model, write_table
     from deepfls.data.tables import find_files
 
     files = find_files(source)
@@ -121,31 +99,43 @@ def _write_file(
         check_ending(out)
         check_output(out, force=force, inputs=[path, source])
     with output.working("predicting"):
-        predictions = _light_predictions(path, source, predicted) if light else None
+        predictions = _light_predictions(path, source, about)
         if predictions is None:
             model = open_model(path)
-            predictions = predicted(model, model.table(source))
-    if out is None:
-        sys.stdout.flush()
-        content = csv_bytes(predictions)
-        if sys.stdout.isatty():
-            content = "\n".join(map(printable, content.decode().split("\n"))).encode()
-        sys.stdout.buffer.write(content)
-        sys.stdout.buffer.flush()
-        return
-    write_table(out, predictions)
-    output.line(f"Wrote {counted(predictions.num_rows, 'prediction')} to ", shown(out, "bold"))
-    result = {"command": "predict", "model": str(path), "data": list(map(str, files)), "predictions": str(out)}
-    output.result({**result, "rows": predictions.num_rows, "columns": predictions.schema.names})
+            predictions = model.predicted(model.table(source), **about)
+    if out is not None:
+        write_table(out, predictions)
+        result = {"data": list(map(str, files)), "predictions": str(out)}
+        return {**result, "rows": predictions.num_rows, "columns": predictions.schema.names}
+    sys.stdout.flush()
+    content = csv_bytes(predictions)
+    if sys.stdout.isatty():
+        content = "\n".join(map(printable, content.decode().split("\n"))).encode()
+    sys.stdout.buffer.write(content)
+    sys.stdout.buffer.flush()
+    return None
 
 
-def _write_parts(
-    path: Path, source: str, out: Path, predicted: Predict, about: dict[str, Any], output: CommandOutput, **how: Any
-) -> None:
-    """Write a folder of predictions for a table that is read by row groups.
+def _light_predictions(path: Path, source: str, about: dict[str, Any]) -> pa.Table | None:
+    """Predictions of few rows without the estimator, whose imports take seconds; None where it is needed."""
+    if about["interval"] is not None or "quantiles" in about or "familiarity" in about or not path.is_file():
+        return None
+    from deepfls.cli.opening import Model
+    from deepfls.estimators.light import NotLightError, light_model
+    from deepfls.estimators.table_model import layout_of
 
-    ``about`` identifies the predictions; ``how`` are the arguments nulls, resume and force of :func:`write_parts`.
-    """
+    light: Any = light_model(path)
+    if light is None:
+        return None
+    model = Model(light, layout_of(light), path)
+    try:
+        return model.predicted(model.table(source), **about)
+    except NotLightError:
+        return None
+
+
+def _write_parts(path: Path, source: str, out: Path, about: dict[str, Any], output: CommandOutput, **how: Any) -> _Written:
+    """Write a folder of predictions for a table that is read by row groups; ``how`` are options of :func:`write_parts`."""
     with output.working("starting"):
         from deepfls.cli.opening import open_model
         from deepfls.estimators.table_model import write_parts
@@ -166,22 +156,15 @@ def _write_parts(
             step = None
             if output.bars and group.leads:
                 step = stack.enter_context(ReadingBar(files.n_rows // group.size, "predicting")).step
-            written = write_parts(
-                files,
-                columns,
-                lambda data: predicted(model, data),
-                out,
-                about={"model": hashlib.sha256(path.read_bytes()).hexdigest(), **about},
-                group=group,
-                step=step,
-                **how,
+            mark = {"model": hashlib.sha256(path.read_bytes()).hexdigest(), **about}
+            n_rows, n_parts, n_found = write_parts(
+                files, columns, lambda data: model.predicted(data, **about), out, about=mark, group=group, step=step, **how
             )
-        if group.leads:
-            parts = counted(written.n_parts, "part")
-            parts += f" ({written.n_found} existed)" if written.n_found else ""
-            output.line(f"Wrote {counted(written.n_rows, 'prediction')} to {parts} in ", shown(out, "bold"))
-            result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
-            output.result({**result, "rows": written.n_rows, "parts": written.n_parts, "processes": group.size})
+    if not group.leads:
+        return None
+    where = f"{counted(n_parts, 'part')}{f' ({n_found} existed)' if n_found else ''} in "
+    result = {"where": where, "data": list(files.files), "predictions": str(out)}
+    return {**result, "rows": n_rows, "parts": n_parts, "processes": group.size}
 
 
 def _write_parts_on_ray(
@@ -190,12 +173,11 @@ def _write_parts_on_ray(
     out: Path | None,
     about: dict[str, Any],
     output: CommandOutput,
-    address: str | None,
-    num_workers: int | None,
+    run: dict[str, Any],
     *,
     force: bool,
-) -> None:
-    """Write a folder of predictions by the workers of a Ray cluster."""
+) -> _Written:
+    """Write a folder of predictions by the workers of a Ray cluster; ``run`` are options of the engine."""
     with output.working("starting"):
         from deepfls.cli.opening import open_model
         from deepfls.engines import ray as engine
@@ -207,63 +189,7 @@ def _write_parts_on_ray(
     model = open_model(path)
     files, columns = model.stream(source, about["keep"], output)
     with o.errors_by_option(("num_workers",)):
-        engine.write_predictions(
-            model.estimator,
-            files,
-            columns,
-            out,
-            coverage=about.pop("interval"),
-            **about,
-            num_workers=num_workers or 1,
-            address=address,
-            verbose=output.bars,
-        )
+        engine.write_predictions(model.estimator, files, columns, out, coverage=about.pop("interval"), **about, **run)
     n_parts = len(list(out.glob("*.parquet")))
-    output.line(f"Wrote {counted(files.n_rows, 'prediction')} to {counted(n_parts, 'part')} in ", shown(out, "bold"))
-    result = {"command": "predict", "model": str(path), "data": list(files.files), "predictions": str(out)}
-    output.result({**result, "rows": files.n_rows, "parts": n_parts, "processes": num_workers or 1})
-
-
-def check_ending(out: Path) -> None:
-    """Require the ending of a table that can be written."""
-    if not out.name.lower().endswith(_ENDINGS):
-        raise UsageError(f"--out must end in {', '.join(_ENDINGS)}, got {str(out)!r}.")
-
-
-def write_table(out: Path, table: pa.Table) -> None:
-    """Write a table to a CSV or Parquet file, completely or not at all."""
-    from pyarrow import parquet
-
-    from deepfls._files import write_whole
-
-    if out.name.lower().endswith(".csv"):
-        content = csv_bytes(table)
-    else:
-        sink = io.BytesIO()
-        parquet.write_table(table, sink)
-        content = sink.getvalue()
-    write_whole(out, content)
-
-
-def csv_bytes(table: pa.Table) -> bytes:
-    """A table as CSV with as few quotes as its content allows; numbers read back exactly."""
-    import csv
-
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    from pyarrow import csv as arrow_csv
-
-    header = io.StringIO()
-    csv.writer(header, lineterminator="\n").writerow(table.schema.names)
-    columns = []
-    special = False
-    for column in table.columns:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            special |= bool(pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py())
-        columns.append(column)
-    body = io.BytesIO()
-    options = arrow_csv.WriteOptions(include_header=False, quoting_style="needed" if special else "none")
-    arrow_csv.write_csv(pa.Table.from_arrays(columns, names=table.schema.names), body, options)
-    return header.getvalue().encode() + body.getvalue()
+    result = {"where": f"{counted(n_parts, 'part')} in ", "data": list(files.files), "predictions": str(out)}
+    return {**result, "rows": files.n_rows, "parts": n_parts, "processes": run["num_workers"]}

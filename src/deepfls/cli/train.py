@@ -14,8 +14,8 @@ import typer
 
 from deepfls._checks.arguments import counted, did_you_mean, quoted
 from deepfls.cli import options as o
-from deepfls.cli.evaluate import Scores, interval_scores_of, json_scores, print_interval_scores, print_scores, scores_of
-from deepfls.cli.import_model import check_start, features_of_start, started_from
+from deepfls.cli.evaluate import Scores, interval_scores_of, print_interval_scores, print_scores, scores_of
+from deepfls.cli.export import check_start, features_of_start, started_from
 from deepfls.cli.output import INTERRUPT, CommandOutput, UsageError, shown, started_processes
 
 if TYPE_CHECKING:
@@ -155,37 +155,22 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
     from deepfls.cli.opening import check_output
     from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, tell_of_copies, weights, with_targets
-    from deepfls.data.tables import find_files, read_table
+    from deepfls.data.tables import read_table
 
-    find_files(given["data"])  # a missing table is reported before an existing model file
     check_output(given["out"], force=given["force"], inputs=[given["data"]])
     with output.working("reading the table"):
         table = read_table(given["data"])
         start = started_from(given["start"], arguments) if "start" in given else None
-    decimal = arguments.get("decimal", "auto")
-    if decimal == "auto" and (decimal := table_decimal(table)) != "auto":
+    if arguments.get("decimal", "auto") == "auto" and (decimal := table_decimal(table)) != "auto":
         arguments = {**arguments, "decimal": decimal}
-    layout = learn_layout(
-        table,
-        given["target"],
-        features=given.get("feature") if start is None else features_of_start(start, given),
-        drop=given.get("drop", ()),
-        weight=given.get("weight"),
-        decimal=decimal,
-        missing_values=arguments.get("missing_values"),
-    )
-    layout, classes = _with_task(layout, given.get("task", "auto"))
-    if start is not None and classes:
-        raise UsageError("--start must be given with a target of numbers, got one of classes.")
-    _check_arguments(arguments, layout, classes=classes)
-    nulls, missing_values = o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS), arguments.get("missing_values")
-    table = with_targets(table, layout, nulls, missing_values, decimal, given.get("weight"))
-    x = inputs(table, layout, missing_values)
-    y = targets(table, layout, classes=classes, decimal=decimal)
+    columns = _columns(given) if start is None else _columns(given) | {"features": features_of_start(start, given)}
+    layout, classes = _with_task(learn_layout(table, **columns, **_written(arguments)), given, arguments)
+    table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
+    x, y = inputs(table, layout), targets(table, layout, classes=classes)
     tell_of_copies(x, y)
     if not classes and given.get("task", "auto") == "auto":
         _hint_at_classes(y)
-    weight = weights(table, given["weight"], decimal) if "weight" in given else None
+    weight = weights(table, layout)
     parts = split_rows(table, given.get("test_fraction", 0.0), given.get("random_state", 0), y if classes else None)
     pieces = {part: (x.take(rows) if len(parts) > 1 else x, y[rows]) for part, rows in parts.items()}
     with output.working("starting"):
@@ -209,7 +194,6 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
     with output.working("starting"):
         from deepfls.cli.opening import check_output
         from deepfls.data.sources import ParquetSource
-        from deepfls.data.tables import find_files
         from deepfls.training.checkpoint import Checkpoints
         from deepfls.training.distributed import process_group
 
@@ -220,25 +204,12 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
     with process_group() as group:
         with group.together(), o.errors_by_option(("nulls", "buffer_rows")):
             local = [] if "://" in given["data"] else [given["data"]]
-            for path in local:
-                find_files(path)
-            if group.leads:
-                # A resumed run may have written its model before it was stopped.
-                check_output(given["out"], force=given["force"] or resume, inputs=local)
-            source = ParquetSource(
-                given["data"],
-                target=given["target"],
-                features=given.get("feature"),
-                drop=given.get("drop", ()),
-                weight=given.get("weight"),
-                nulls=given.get("nulls", "drop"),
-                buffer_rows=given.get("buffer_rows", "auto"),
-                verbose=int(output.bars),
-            )
-            layout, classes = _with_task(source.layout, given.get("task", "auto"))
-            _check_arguments(arguments, layout, classes=classes)
-            source = source if classes else source.with_numbers()
-            source = source.with_target_settings(arguments.get("missing_values"), arguments.get("decimal", "auto"))
+            # A resumed run may have written its model before it was stopped.
+            check_output(given["out"] if group.leads else None, force=given["force"] or resume, inputs=local)
+            how = {name: given[name] for name in ("nulls", "buffer_rows") if name in given}
+            source = ParquetSource(given["data"], **_columns(given), **how, verbose=int(output.bars))
+            layout, classes = _with_task(source.layout, given, arguments)
+            source = (source if classes else source.with_numbers()).with_layout(**_written(arguments))
         fraction, seed, n_rows = given.get("test_fraction", 0.0), given.get("random_state", 0), source.files.n_rows
         trained = source.part(seed, fraction, 1.0) if fraction > 0 else source
         share = min(1.0, _MEASURED_ROWS / n_rows)
@@ -262,6 +233,17 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
         )
 
 
+def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns that a layout or a source is asked for."""
+    chosen = {"target": "target", "features": "feature", "drop": "drop", "weight": "weight"}
+    return {name: given[option] for name, option in chosen.items() if option in given}
+
+
+def _written(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of the estimator that state how a table writes its targets."""
+    return {name: arguments[name] for name in ("missing_values", "decimal") if name in arguments}
+
+
 def _fit_on_ray(estimator: FLSRegressor | FLSClassifier, source: ParquetSource, given: Mapping[str, Any]) -> None:
     from deepfls.engines import ray as engine
 
@@ -281,20 +263,32 @@ def _hint_at_classes(y: Array) -> None:
     """Warn that a target of few whole numbers may hold classes. For 0 and 1 alone the estimator warns."""
     import numpy as np
 
-    values = np.unique(y)
-    if y.ndim == 1 and len(y) >= _FEW_ROWS and 2 < len(values) <= _FEW_VALUES and (values == np.rint(values)).all():
-        warnings.warn(
-            f"The target has {len(values)} different values, all whole numbers: --task classification takes them as "
-            "classes.",
-            stacklevel=2,
-        )
+    values = np.unique(y) if y.ndim == 1 and len(y) >= _FEW_ROWS else y[:0]
+    if 2 < len(values) <= _FEW_VALUES and (values == np.rint(values)).all():
+        words = f"{len(values)} different values, all whole numbers: --task classification takes them as classes"
+        warnings.warn(f"The target has {words}.", stacklevel=2)
 
 
-def _with_task(layout: Layout, task: str) -> tuple[Layout, bool]:
-    """The layout for a task, and True for classification; "auto" classifies a target of text or of true and false."""
+def _with_task(layout: Layout, given: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[Layout, bool]:
+    """The layout for the task, and True for classification; refuses what the task or the columns do not have."""
+    from deepfls.data.tables import TableError
+
+    task = given.get("task", "auto")  # which classifies a target of text or of true and false
     classes = task == "classification" or (task == "auto" and layout.target_kind != "number")
     if classes and len(layout.targets) > 1:
         raise UsageError(f"Classification takes one --target, got {len(layout.targets)}.")
+    if classes and "start" in given:
+        raise UsageError("--start must be given with a target of numbers, got one of classes.")
+    for name in arguments:
+        if name not in o.settings_of("ClassifierSettings" if classes else "RegressorSettings"):
+            words = "for numbers only, got a target of classes" if classes else "with classes, got a target of numbers"
+            raise UsageError(f"{o.option_of(name)} must be given {words}.")
+    for column in (*arguments.get("group_calibration", ()), *arguments.get("categorical", ())):
+        if column not in layout.features:
+            hint = did_you_mean(column, layout.features)
+            raise TableError(
+                f"Column {quoted(column)} must be an input of the model to group by or to be a category.{hint}"
+            )
     # As numbers, true and false are 1 and 0, and text is an error that names its row.
     return (layout if classes else replace(layout, target_kind="number")), classes
 
@@ -325,23 +319,6 @@ def split_rows(table: DataTable, fraction: float, seed: int, classes: Array | No
             "train without --test-fraction."
         ) from error
     return {"train": np.sort(np.concatenate([train, single])), "test": np.sort(test)}
-
-
-def _check_arguments(arguments: Mapping[str, Any], layout: Layout, *, classes: bool) -> None:
-    """Require arguments of the estimator for the task, and columns of the table where they name columns."""
-    from deepfls.data.tables import TableError
-
-    for name in arguments:
-        if classes and name not in o.settings_of("ClassifierSettings"):
-            raise UsageError(f"{o.option_of(name)} must be given for numbers only, got a target of classes.")
-        if not classes and name not in o.settings_of("RegressorSettings"):
-            raise UsageError(f"{o.option_of(name)} must be given with classes, got a target of numbers.")
-    for column in (*arguments.get("group_calibration", ()), *arguments.get("categorical", ())):
-        if column not in layout.features:
-            hint = did_you_mean(column, layout.features)
-            raise TableError(
-                f"Column {quoted(column)} must be an input of the model to group by or to be a category.{hint}"
-            )
 
 
 def _announce(output: CommandOutput, rows: _Rows) -> None:
@@ -397,7 +374,7 @@ def _print_summary(
             "stopped_by": estimator.stopped_by_,
             "chosen": chosen,
             "seconds": round(seconds, 3),
-            "scores": {part: json_scores(measured) for part, measured in scores.items()},
-            "intervals": {part: json_scores(measured) for part, measured in intervals.items()} or None,
+            "scores": scores,
+            "intervals": intervals or None,
         }
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -21,7 +21,6 @@ from deepfls.data.scaling import Scaling, Wild, find_wild
 MERGED_ROWS = 20_000
 # Rows from which 0 and 1 as the only targets are called classes, and as many classes as half of them identifiers.
 _FEW_ROWS, _MANY_ROWS = 10, 20
-_STREAM_VALUES = ("mean_weight", "seed", "held_out_share", "n_dropped", "has_missing")
 
 
 @dataclass(frozen=True)
@@ -108,9 +107,8 @@ class TrainingData:
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """Plain values and arrays of a stream, for a checkpoint; the sample is left out."""
         assert self.stream is not None
-        description = {name: getattr(self.stream, name) for name in _STREAM_VALUES}
-        description["classes"] = None if self.classes is None else self.classes.tolist()
-        arrays: dict[str, Array] = {"counts": self.stream.counts, "input_range": self.input_range}
+        description = vars(self.stream) | {"classes": None if self.classes is None else self.classes.tolist()}
+        arrays: dict[str, Array] = {"counts": description.pop("counts"), "input_range": self.input_range}
         for name in ("measured", "validation", "calibration", "x_scaling", "y_scaling"):
             part = getattr(self, name)
             if part is not None:
@@ -124,19 +122,19 @@ class TrainingData:
         def named(name: str) -> dict[str, Array]:
             return {key.split(".")[1]: value for key, value in arrays.items() if key.startswith(f"{name}.")}
 
-        held = {name: Samples(**named(name)) if named(name) else None for name in ("validation", "calibration")}
+        plan = {field.name: description[field.name] for field in fields(StreamPlan) if field.name != "counts"}
         classes = description["classes"]
         return cls(
             sample=None,
             measured=Samples(**named("measured")),
-            validation=held["validation"],
-            calibration=held["calibration"],
+            validation=Samples(**named("validation")) if named("validation") else None,
+            calibration=Samples(**named("calibration")) if named("calibration") else None,
             x_scaling=Scaling(**named("x_scaling")),
             y_scaling=Scaling(**named("y_scaling")),
             input_range=arrays["input_range"],
             n_rows=int(arrays["counts"].sum()),
             classes=None if classes is None else np.array(classes),
-            stream=StreamPlan(counts=arrays["counts"], **{name: description[name] for name in _STREAM_VALUES}),
+            stream=StreamPlan(counts=arrays["counts"], **plan),
         )
 
 
@@ -156,15 +154,8 @@ class Processes(Protocol):
         """A context in which an error of one process is raised in all."""
 
 
-class RowProgress(Protocol):
-    """A display of rows that were read."""
-
-    def step(self, n_rows: int) -> None:
-        """Count rows."""
-
-
-# From the number of rows that will be read to a display of them.
-ProgressMaker = Callable[[int], AbstractContextManager[RowProgress]]
+# From the number of rows that will be read to a display, whose method ``step`` counts rows.
+ProgressMaker = Callable[[int], AbstractContextManager[Any]]
 
 
 class Source(Protocol):
@@ -221,26 +212,22 @@ class ArraySource:
 
     def warn_of_odd_data(self) -> None:
         """Warn of one row, a target of one value or one class, and numbers that look like classes."""
-        for text in self._odd_facts():
-            warnings.warn(text, stacklevel=4)
-
-    def _odd_facts(self) -> list[str]:
-        if self.n_rows == 1:
-            return ["The table has 1 row: the model gives its target for every input."]
-        if self.classes is not None:
-            if len(self.classes) == 1:
-                return [f"The target has one class, {self.classes[0]!s}: the model gives it for every input."]
-            if self.n_rows >= _MANY_ROWS and len(self.classes) > self.n_rows / 2:
-                counts = f"{len(self.classes):,} classes in {self.n_rows:,} rows"
-                return [f"The target has {counts}, as identifiers have: the model has little to learn from."]
-            return []
         found = []
-        for column in self.y.T:
+        n_classes = 0 if self.classes is None else len(self.classes)
+        if self.n_rows == 1:
+            found = ["The table has 1 row: the model gives its target for every input."]
+        elif self.classes is not None and n_classes == 1:
+            found = [f"The target has one class, {self.classes[0]!s}: the model gives it for every input."]
+        elif self.classes is not None and self.n_rows >= _MANY_ROWS and n_classes > self.n_rows / 2:
+            counts = f"{n_classes:,} classes in {self.n_rows:,} rows"
+            found = [f"The target has {counts}, as identifiers have: the model has little to learn from."]
+        for column in self.y.T if self.n_rows > 1 and self.classes is None else ():
             if (column == column[0]).all():
                 found.append(f"The target is {column[0]:g} in every row: the model gives it for every input.")
             elif self.n_rows >= _FEW_ROWS and np.isin(column, (0.0, 1.0)).all():
                 found.append("The target is 0 or 1 in every row: FLSClassifier (--task classification) learns classes.")
-        return found
+        for text in found:
+            warnings.warn(text, stacklevel=4)
 
     def prepared(
         self,
@@ -251,19 +238,20 @@ class ArraySource:
     ) -> TrainingData:
         rows, calibration = Samples(self.x, self.y, self.weight), None
         if plan.calibration_rows is not None:
-            held = self._calibration_rows(plan, random, plan.calibration_rows)
+            usable = np.arange(len(self.x)) if self.weight is None else np.flatnonzero(self.weight > 0)
+            held = self._calibration_rows(usable, plan, random, plan.calibration_rows)
             if plan.check_calibration is not None:
                 plan.check_calibration(self.x[held])
-            rows, calibration = rows.take(np.setdiff1d(self._usable(), held)), rows.take(held)
+            rows, calibration = rows.take(np.setdiff1d(usable, held)), rows.take(held)
         rows = weighted_samples(rows.x, rows.y, rows.weight, merged=self.merged)
         validation = None
         if plan.validation_fraction is not None:
             rows, validation = rows.split(plan.validation_fraction, random)
         numbers = plan.scaled and self.classes is None
-        wild = Wild(None, None, np.ones(0, dtype=bool), "")
+        wild = Wild()
         if plan.clips and plan.scaled:
             wild = find_wild(rows.x, rows.y if numbers else None, self.columns.input_names)
-            rows = rows if wild.kept.all() else rows.take(wild.kept)
+            rows = rows if wild.kept is None else rows.take(wild.kept)
         return TrainingData(
             sample=rows,
             measured=rows,
@@ -279,12 +267,10 @@ class ArraySource:
             classes=self.classes,
         )
 
-    def _usable(self) -> Array:
-        return np.arange(len(self.x)) if self.weight is None else np.flatnonzero(self.weight > 0)
-
-    def _calibration_rows(self, plan: DataPlan, random: np.random.RandomState, count: Callable[[int], int]) -> Array:
+    def _calibration_rows(
+        self, usable: Array, plan: DataPlan, random: np.random.RandomState, count: Callable[[int], int]
+    ) -> Array:
         """Rows held out for calibration, sorted: a share of every group."""
-        usable = self._usable()
         keys = comparable(self.x[usable][:, list(plan.group_columns)])
         values, member = np.unique(keys, axis=0, return_inverse=True)
         held = []
@@ -314,33 +300,21 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
         kept = weight > 0
         x, y, weight = x[kept], y[kept], weight[kept]
     if merged and len(x) <= MERGED_ROWS:
-        order = _order_of_distinct_rows(x)
-        if order is not None:
-            x, y, weight = x[order], y[order], None if weight is None else weight[order]
-        else:
-            joined = comparable(np.concatenate([x, y], axis=1))
-            _, first, inverse = np.unique(joined, axis=0, return_index=True, return_inverse=True)
-            weight = np.bincount(inverse.ravel(), weights=weight, minlength=len(first)).astype(np.float64)
-            x, y = x[first], y[first]
+        order, is_new = _sorted_rows(comparable(np.concatenate([x, y], axis=1)))
+        weight = None if weight is None else weight[order]
+        if not is_new.all():
+            weight = np.bincount(np.cumsum(is_new) - 1, weights=weight).astype(np.float64)
+        x, y = x[order[is_new]], y[order[is_new]]
     if weight is None or np.all(weight == weight[0]):
         return Samples(x, y, None)
     return Samples(x, y, weight / weight.mean())
 
 
-def _order_of_distinct_rows(x: Array) -> Array | None:
-    """The sorted order of rows where one or two columns distinguish all rows, else None.
-
-    It equals the order of complete rows, in a hundredth of the time.
-    """
-    if np.isnan(x[:, 0]).any():
-        return None
-    order = np.argsort(x[:, 0])
-    same = np.diff(x[order, 0]) == 0
-    tied = np.append(same, False) | np.append(False, same)
-    rows = order[tied]  # the second column decides
-    keys = x[rows, :2]
-    placed = np.lexsort(keys.T[::-1])
-    if np.isnan(keys).any() or not (np.diff(keys[placed], axis=0) != 0).any(axis=1).all():
-        return None
-    order[tied] = rows[placed]
-    return order
+def _sorted_rows(rows: Array) -> tuple[Array, Array]:
+    """The order of rows by their columns, and whether each, in this order, differs from the one before it."""
+    for some in (rows[:, :2], rows):  # two columns tell most rows apart, in a hundredth of the time
+        order = np.lexsort(some.T[::-1])
+        is_new = np.append(True, (some[order[1:]] != some[order[:-1]]).any(axis=1))
+        if is_new.all():
+            break
+    return order, is_new

@@ -15,26 +15,25 @@ import dataclasses
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
 from deepfls._checks.values import LARGEST, Array
-from deepfls.data.date_numbers import NUMBER_FORMATS, number_date_format, number_seconds
-from deepfls.data.frames import RawTable, as_text, is_text, number_array
+from deepfls.data.frames import RawTable, as_text, filled_array, is_text, number_array
 from deepfls.data.written import (
     DECIMALS,
+    NUMBER_FORMATS,
     are_codes,
     date_format,
     is_missing_text,
     is_no_number,
+    number_date_format,
     number_of,
+    number_seconds,
     seconds_of,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 OTHER = "other"
 # Other texts of true and false, which arrow writes in lower case.
@@ -49,7 +48,8 @@ DATE_PARTS = {
     "year_sin": "sine of the year",
     "year_cos": "cosine of the year",
 }
-_DAY, _YEAR = 86_400.0, 365.2425
+_DAY = 86_400.0
+_PERIODS = {"day": _DAY, "year": _DAY * 365.2425}  # in seconds
 
 
 @dataclass(frozen=True)
@@ -100,61 +100,60 @@ class Column:
         places = np.flatnonzero((self.codes == inputs).all(axis=1))
         return self.categories[places[0]] if len(places) else "missing"
 
-    def encoded(self, values: Any, unknown: dict[str, list[str]]) -> Array:
+    def encoded(self, values: Any, unknown: list[str] | None = None) -> Array:
         """The inputs (rows, width) for values: float64 numbers, or an arrow array; NaN where there is no value.
 
         Texts that the column does not know are added to ``unknown`` and count as missing.
         """
+        unknown = [] if unknown is None else unknown
         if self.role == "number":
             return self._numbers(values, unknown)[:, None]
         if self.role == "date":
             return date_inputs(self._seconds(values, unknown), self.date_parts)
-        places = category_places(
-            values, self.categories, self.pooled, self.missing_values, unknown.setdefault(self.name, [])
-        )
-        table = np.concatenate([self.codes, np.full((1, self.width), np.nan)])
-        return table[places]
+        return np.concatenate([self.codes, np.full((1, self.width), np.nan)])[self._places(values, unknown)]
 
-    def _numbers(self, values: Any, unknown: dict[str, list[str]]) -> Array:
+    def _places(self, values: Any, unknown: list[str]) -> Array:
+        """Places (rows,) in the categories; -1 where there is no value or an unknown one."""
+        distinct, rows = distinct_texts(values, self.missing_values, known=self.categories)
+        known = {text: place for place, text in enumerate(self.categories)}
+        known |= dict.fromkeys(self.pooled, len(self.categories) - 1)
+        if set(self.categories) == set(_BOOLEANS):  # other tables may write them in another way
+            known |= {other: known[name] for name, others in _BOOLEANS.items() for other in others}
+        unknown += [text for text in distinct if text not in known]
+        return np.array([*(known.get(text, -1) for text in distinct), -1], dtype=np.int64)[rows]
+
+    def _numbers(self, values: Any, unknown: list[str]) -> Array:
         if isinstance(values, np.ndarray):
             return without_sentinels(values, self.missing_values)
-        import pyarrow as pa
-
-        if pa.types.is_boolean(values.type):
+        if str(values.type) == "bool":
             return number_array(values)
         distinct, places = distinct_texts(values, self.missing_values)
-        plain = [text.removesuffix(self.unit) for text in distinct]
+        read = {mark: [number_of(text.removesuffix(self.unit), mark) for text in distinct] for mark in DECIMALS}
+        wrong = {
+            mark: [t for t, n in zip(distinct, read[mark], strict=True) if n is None and not is_no_number(t)]
+            for mark in DECIMALS
+        }
         # A table with the other decimal mark, such as 0,5 where training had 0.5, is read with that mark.
-        marks = (self.decimal, *(mark for mark in DECIMALS if mark != self.decimal))
-        read = [[number_of(text, mark) for text in plain] for mark in marks]
-        wrong = [
-            [t for t, n in zip(distinct, numbers, strict=True) if n is None and not is_no_number(t)] for numbers in read
-        ]
-        best = 1 if wrong[0] and not wrong[1] else 0
-        unknown.setdefault(self.name, []).extend(text for text in wrong[best] if text not in self.pooled)
+        best = min(DECIMALS, key=lambda mark: (bool(wrong[mark]), mark != self.decimal))
+        unknown += [text for text in wrong[best] if text not in self.pooled]
         return np.array([*read[best], None], dtype=np.float64)[places]
 
-    def _seconds(self, values: Any, unknown: dict[str, list[str]]) -> Array:
+    def _seconds(self, values: Any, unknown: list[str]) -> Array:
         if isinstance(values, np.ndarray):
             seconds = date_seconds(values, self.date_format)
-            wrong = values[np.isnan(seconds) & ~np.isnan(values)]
-            unknown.setdefault(self.name, []).extend(f"{number:.15g}" for number in np.unique(wrong))
+            unknown += [f"{number:.15g}" for number in np.unique(values[np.isnan(seconds) & ~np.isnan(values)])]
             return seconds
         if not is_text(values.type):
             return date_seconds(values, self.date_format)
-        distinct, places = distinct_texts(values, self.missing_values)
-        if not distinct:
-            return np.full(len(places), np.nan)
         import pyarrow as pa
 
-        texts = pa.array(distinct)
+        distinct, places = distinct_texts(values, self.missing_values)
+        texts = pa.array(distinct, pa.string())
         seconds = date_seconds(texts, self.date_format)
-        if np.isnan(seconds).all():  # the dates of this table are written in another way
-            other = date_format(distinct)
-            seconds = seconds if other is None or not other[1] else date_seconds(texts, other[0])
-        unknown.setdefault(self.name, []).extend(
-            t for t, known in zip(distinct, ~np.isnan(seconds), strict=True) if not known
-        )
+        other = date_format(distinct) if np.isnan(seconds).all() else None
+        if other is not None and other[1]:  # the dates of this table are written in another way
+            seconds = date_seconds(texts, other[0])
+        unknown += [text for text, second in zip(distinct, seconds, strict=True) if np.isnan(second)]
         return np.append(seconds, np.nan)[places]
 
 
@@ -170,15 +169,17 @@ def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Ar
 
 
 def distinct_texts(
-    values: pa.Array, missing_values: Sequence[str] | None, *, strip: bool = True, known: Sequence[str] = ()
+    values: Any, missing_values: Sequence[str] | None, *, strip: bool = True, known: Sequence[str] = ()
 ) -> tuple[list[str], Array]:
-    """Distinct texts of an arrow array, and the place of every row among them: -1 where there is no value.
+    """Distinct texts of an arrow array, or of numbers, and the place of every row among them: -1 where there is no value.
 
     Of the texts that mean a missing value, those that are ``known`` are values, and - is one beside +.
     """
     import pyarrow as pa
 
-    if isinstance(values, pa.ChunkedArray):
+    if isinstance(values, np.ndarray):
+        values = pa.array(without_sentinels(values, missing_values), from_pandas=True)
+    elif isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if not pa.types.is_dictionary(values.type):
         values = as_text(values).dictionary_encode()
@@ -188,29 +189,7 @@ def distinct_texts(
     distinct = list(dict.fromkeys(t for t in kept if not is_missing_text(t, missing_values) or t.strip() in meant))
     place = {text: number for number, text in enumerate(distinct)}
     mapped = np.array([place.get(text, -1) for text in kept] + [-1], dtype=np.int64)
-    indices = values.indices.fill_null(len(texts)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return distinct, mapped[indices]
-
-
-def category_places(
-    values: Any,
-    categories: Sequence[str],
-    pooled: Sequence[str],
-    missing_values: Sequence[str] | None,
-    unknown: list[str],
-) -> Array:
-    """Places (rows,) in ``categories``; -1 where there is no value or an unknown one, which is added to ``unknown``."""
-    import pyarrow as pa
-
-    if isinstance(values, np.ndarray):
-        values = pa.array(without_sentinels(values, missing_values), from_pandas=True)
-    distinct, rows = distinct_texts(values, missing_values, known=categories)
-    known = {text: place for place, text in enumerate(categories)}
-    known |= dict.fromkeys(pooled, len(categories) - 1)
-    if set(categories) == set(_BOOLEANS):  # other tables may write them in another way
-        known |= {other: known[name] for name, others in _BOOLEANS.items() for other in others}
-    unknown += [text for text in distinct if text not in known]
-    return np.array([known.get(text, -1) for text in distinct] + [-1], dtype=np.int64)[rows]
+    return distinct, mapped[filled_array(values.indices.cast(pa.int64()), len(texts))]
 
 
 def date_seconds(values: Any, form: str) -> Array:
@@ -223,9 +202,9 @@ def date_seconds(values: Any, form: str) -> Array:
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
-    if is_text(kind) and form in NUMBER_FORMATS:
-        return number_seconds(np.array([number_of(text or "") for text in values.to_pylist()], np.float64), form)
     if is_text(kind):
+        if form in NUMBER_FORMATS:
+            return number_seconds(np.array([number_of(text or "") for text in values.to_pylist()], np.float64), form)
         return seconds_of(values.cast(pa.string()), form or "%Y-%m-%d")
     if not types.is_temporal(kind):
         return np.full(len(values), np.nan)
@@ -242,16 +221,11 @@ def date_seconds(values: Any, form: str) -> Array:
 def date_inputs(seconds: Array, parts: Sequence[str]) -> Array:
     """The inputs of dates, (rows, parts)."""
     # The rest of a division keeps the digits of the angle, and rounding makes noon and midnight exact.
-    day, year = (2.0 * np.pi * np.mod(seconds, length) / length for length in (_DAY, _DAY * _YEAR))
-    made = {
-        "days": lambda: seconds / _DAY,
-        "hours": lambda: seconds / 3600.0,
-        "day_sin": lambda: np.sin(day).round(12),
-        "day_cos": lambda: np.cos(day).round(12),
-        "year_sin": lambda: np.sin(year).round(12),
-        "year_cos": lambda: np.cos(year).round(12),
-    }
-    return np.stack([made[part]() for part in parts], axis=1)
+    angles = {name: 2.0 * np.pi * np.mod(seconds, length) / length for name, length in _PERIODS.items()}
+    made = {"days": seconds / _DAY, "hours": seconds / 3600.0}
+    for name, angle in angles.items():
+        made |= {f"{name}_sin": np.sin(angle).round(12), f"{name}_cos": np.cos(angle).round(12)}
+    return np.stack([made[part] for part in parts], axis=1)
 
 
 @dataclass(frozen=True)
@@ -296,10 +270,12 @@ class Columns:
     @property
     def read_inputs(self) -> list[tuple[str, int, int, Column | None]]:
         """Inputs as people read them: name, first and end; those of a category together, with their column."""
-        groups = {first: (column.name, first, end, column) for column, first, end in self.groups}
-        inside = {place for _, first, end, _ in groups.values() for place in range(first, end)}
-        alone = {m: (name, m, m + 1, None) for m, name in enumerate(self.input_names) if m not in inside}
-        return [one for _, one in sorted((groups | alone).items())]
+        found: list[tuple[str, int, int, Column | None]] = []
+        for column, (first, end) in zip(self.columns, self.spans, strict=True):
+            is_group = column.role == "category"
+            alone = [(name, place, place + 1, None) for place, name in enumerate(column.input_names, first)]
+            found += [(column.name, first, end, column)] if is_group else alone
+        return found
 
     @property
     def text_columns(self) -> list[str]:
@@ -329,17 +305,15 @@ class Columns:
 
     def encoded(self, table: RawTable, *, tell: bool = True) -> Array:
         """The inputs (rows, width) for a table of these columns; ``tell`` warns of values that are not known."""
-        unknown: dict[str, list[str]] = {}
-        parts = [
-            column.encoded(values, unknown)
-            for column, values in zip(self.columns, table.values, strict=True)
-            if column.role != "left out"
-        ]
-        for name, texts in unknown.items():
-            if texts and tell:
-                known_not = f"has values that the model does not know, which count as missing: {listed(texts)}"
-                warnings.warn(f"Column {quoted(name)} {known_not}.", stacklevel=5)
-        return np.concatenate(parts, axis=1) if parts else np.zeros((table.n_rows, 0))
+        parts = [np.zeros((table.n_rows, 0))]
+        for column, values in zip(self.columns, table.values, strict=True):
+            unknown: list[str] = []
+            if column.role != "left out":
+                parts.append(column.encoded(values, unknown))
+            if unknown and tell:
+                known_not = f"has values that the model does not know, which count as missing: {listed(unknown)}"
+                warnings.warn(f"Column {quoted(column.name)} {known_not}.", stacklevel=5)
+        return np.concatenate(parts, axis=1)
 
     def check_known(self, x: Array) -> None:
         """Refuse missing values in inputs x (rows, width)."""
@@ -347,11 +321,9 @@ class Columns:
         if unknown.any():
             row, place = np.argwhere(unknown)[0]
             column = next(c for c, (first, end) in zip(self.columns, self.spans, strict=True) if first <= place < end)
-            n_rows = int(unknown.any(axis=1).sum())
-            rows = f"{counted(n_rows, 'such row')} in all"
-            raise ValueError(
-                f"X must have no missing value with missing='error', got one in row {row}, column {column.name!r} ({rows})."
-            )
+            got = f"got one in row {row}, column {column.name!r}"
+            rows = f"{counted(int(unknown.any(axis=1).sum()), 'such row')} in all"
+            raise ValueError(f"X must have no missing value with missing='error', {got} ({rows}).")
 
     def as_list(self) -> list[dict[str, Any]]:
         """The columns for JSON, without what has its default."""
@@ -383,12 +355,11 @@ class Columns:
 def check_place(name: str, column: Any, columns: Columns) -> int:
     """The place of a column that a setting gives by its name or its place."""
     if isinstance(column, str):
-        if column not in columns.names or not columns.named:
-            have = "a place, because X has no column names"
-            if columns.named:
-                have = f"one of {', '.join(map(repr, columns.names[:20]))}"
-            hint = did_you_mean(column, columns.names) if columns.named else ""
-            raise ValueError(f"{name} must be a column of X, {have}, got {column!r}.{hint}")
+        if not columns.named:
+            raise ValueError(f"{name} must be a column of X, a place, because X has no column names, got {column!r}.")
+        if column not in columns.names:
+            known, hint = ", ".join(map(repr, columns.names[:20])), did_you_mean(column, columns.names)
+            raise ValueError(f"{name} must be a column of X, one of {known}, got {column!r}.{hint}")
         return columns.names.index(column)
     if isinstance(column, bool) or not isinstance(column, int | np.integer):
         raise TypeError(f"{name} must be the name or the place of a column of X, or a list of them, got {column!r}.")

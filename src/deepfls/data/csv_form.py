@@ -10,7 +10,7 @@ import re
 import warnings
 import zipfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,15 +58,20 @@ class CsvForm(NamedTuple):
     names: tuple[str, ...] | None = None  # of all columns, where the header does not give them
     texts: tuple[str, ...] = ()  # columns of digits that are read as text: codes, and numbers with points for thousands
 
-    def reading(self, **more: Any) -> Any:
-        """The options of pyarrow for reading; ``more`` are other options."""
+    def options(self, types: Mapping[str, Any] | None = None, *, one_thread: bool, **reading: Any) -> dict[str, Any]:
+        """The options of pyarrow's readers; in one thread values may have line breaks. ``types`` are those of columns."""
         from pyarrow import csv as arrow_csv
 
-        return arrow_csv.ReadOptions(encoding=self.encoding, skip_rows=self.skip, column_names=self.names, **more)
+        reading |= {"encoding": self.encoding, "skip_rows": self.skip, "column_names": self.names}
+        return {
+            "read_options": arrow_csv.ReadOptions(use_threads=not one_thread, **reading),
+            "parse_options": arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=one_thread),
+            "convert_options": arrow_csv.ConvertOptions(column_types=types, null_values=NULL_TEXTS),
+        }
 
 
 def open_csv_form(path: Path, label: str) -> tuple[Any, CsvForm]:
-    """What pyarrow is to read, the path or a stream, and its form; a :class:`TableError` for a file that is not a table."""
+    """What pyarrow is to read, the path or a buffer, and its form; a :class:`TableError` for a file that is not a table."""
     compressed = path.name.lower().endswith(".gz")
     with path.open("rb") as file:
         first = file.read(8)
@@ -85,7 +90,7 @@ def sheet_form(rows: Sequence[Sequence[str]], label: str) -> tuple[Any, CsvForm]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([*row, *[""] * (width - len(row))] for row in rows[n_titles:])
     content = text.getvalue().encode()
-    return _formed(io.BytesIO(content), content[:_HEAD], label, tabs=False)
+    return _formed(pa.py_buffer(content), content[:_HEAD], label, tabs=False)
 
 
 def _tell_lines_above(count: int, label: str) -> None:
@@ -156,14 +161,12 @@ def _columns_of_text(
     return tuple(name for name, is_thousands in found.items() if has_commas or not is_thousands)
 
 
-def without_comments(source: Any, form: CsvForm) -> tuple[io.BytesIO, int]:
+def without_comments(source: Any, form: CsvForm) -> tuple[pa.Buffer, int]:
     """A text table without the lines below its header that are blank or begin with #, and the number of these lines."""
-    if not isinstance(source, Path):
-        source.seek(0)
-    with pa.input_stream(source) as stream:  # closes a stream in memory, which is not read again
+    with pa.input_stream(source) as stream:
         lines = stream.read().decode(form.encoding, errors="replace").splitlines(keepends=True)
     kept = [k for k, line in enumerate(lines) if k <= form.skip or not (line.isspace() or line.lstrip().startswith("#"))]
-    return io.BytesIO("".join(lines[k] for k in kept).encode(form.encoding)), len(lines) - len(kept)
+    return pa.py_buffer("".join(lines[k] for k in kept).encode(form.encoding)), len(lines) - len(kept)
 
 
 def check_signature(head: bytes, label: str, besides: bytes | None = None) -> None:
@@ -211,9 +214,7 @@ def _delimiter(lines: Sequence[str]) -> str:
     counts = {mark: _counts(lines, mark) for mark in _DELIMITERS}
     alike = [mark for mark in _DELIMITERS if len(set(counts[mark])) == 1]
     best = max(alike or _DELIMITERS, key=lambda mark: counts[mark][0])
-    if counts[best][0] == 0:
-        best = next((mark for mark in _DELIMITERS if counts[mark][0]), ",")
-    return best
+    return best if counts[best][0] else next((mark for mark in _DELIMITERS if counts[mark][0]), ",")
 
 
 def _n_above(lines: Sequence[str]) -> int:
@@ -231,7 +232,7 @@ def _n_above(lines: Sequence[str]) -> int:
         for mark in _DELIMITERS:
             is_table = len(set(_counts(below, mark))) == 1 and not any(_counts(above, mark))
             if is_table and mark in below[0] and not any('"' in line for line in above):
-                return 0 if any(_is_number(cell) for cell in below[0].split(mark)) else n_above
+                return n_above if all(_number(cell) is None for cell in below[0].split(mark)) else 0
     return 0
 
 
@@ -253,7 +254,7 @@ def _names(lines: Sequence[str], delimiter: str, label: str) -> tuple[str, ...] 
         if not any(row[-1].strip() for row in rows):
             return (*header, "")  # a delimiter at the end of every row
         first = [row[0].strip() for row in rows]
-        if first == [str(k + 1) for k in range(len(rows))] or not any(map(_is_number, first)):
+        if first == [str(k + 1) for k in range(len(rows))] or all(_number(cell) is None for cell in first):
             return ("", *header)  # names of rows, as R writes them
     return None if header == written else tuple(header)
 
@@ -270,16 +271,12 @@ def _is_data(header: Sequence[str]) -> bool:
     steps = {round(after - before, 9) for before, after in itertools.pairwise(numbers)}
     if len(steps) == 1 and (len(numbers) > 2 or steps == {1.0}) and 0.0 not in steps:
         return False
-    fractions = any(re.search(r"\d[.,]\d|^-", cell) for cell in header if _is_number(cell))
+    fractions = any(re.search(r"\d[.,]\d|^-", cell) for cell in header if _number(cell) is not None)
     return len(numbers) == len(header) or fractions
 
 
 def _number(cell: str) -> float | None:
     return next((found for mark in DECIMALS if (found := number_of(cell, mark)) is not None), None)
-
-
-def _is_number(cell: str) -> bool:
-    return _number(cell) is not None
 
 
 class Sheet(NamedTuple):

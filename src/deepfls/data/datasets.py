@@ -5,20 +5,23 @@ docs/datasets.md describes the sets, the folders that are searched and the terms
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 import os
+import tempfile
 import textwrap
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import PurePath, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from types import MappingProxyType
 
 import numpy as np
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import Array
-from deepfls.data.cache import MAX_BYTES, checked_download, search_folders
+from deepfls._files import cache_folder, search_folders
 from deepfls.data.turbidity import (
     FEATURE_NAMES,
     FILE_NAMES,
@@ -32,6 +35,9 @@ from deepfls.data.turbidity import (
 __all__ = ["DATASETS", "Block", "Dataset", "DatasetInfo", "load_dataset", "turbidity_blocks", "turbidity_map"]
 
 DEFAULT_TURBIDITY_ROWS = 200_000
+# The largest file of a named set has 4 MB.
+MAX_BYTES = 32 << 20
+TIMEOUT_SECONDS = 30.0
 # Limits for spreadsheets, against files made to exhaust the memory. The largest workbook unpacks to about 15 MB.
 _MAX_SHEET_ROWS, _MAX_SHEET_COLUMNS = 100_000, 100
 _MAX_UNPACKED = 64 << 20
@@ -172,6 +178,10 @@ class Dataset:
     source: str
 
 
+# Fields of a description that a set in memory has too.
+_SHARED = ("feature_names", "target_names", "description", "citation", "licence")
+
+
 def load_dataset(
     name: str,
     *,
@@ -228,22 +238,18 @@ def load_dataset(
         files = turbidity_files(data_dir)
         (x, y), source = sample_pairs(files, n_rows or DEFAULT_TURBIDITY_ROWS, random), str(files.turbidity)
     else:
-        table, source = _diabetes() if name == "diabetes" else _read_or_download(name, info, data_dir, download)
+        if name == "diabetes":
+            from sklearn.datasets import load_diabetes  # here: keeps the import of this file light
+
+            table = np.column_stack(load_diabetes(return_X_y=True, scaled=False)).astype(np.float64)
+            source = "sklearn.datasets.load_diabetes"
+        else:
+            table, source = _read_or_download(name, info, data_dir, download)
         if n_rows is not None:
             check_count(f"n_rows of {name!r}", n_rows, maximum=len(table))
             table = table[random.choice(len(table), n_rows, replace=False)]
         x, y = (np.ascontiguousarray(part) for part in np.split(table, [len(info.feature_names)], axis=1))
-    return Dataset(
-        name=name,
-        x=x,
-        y=y,
-        feature_names=info.feature_names,
-        target_names=info.target_names,
-        description=info.description,
-        citation=info.citation,
-        licence=info.licence,
-        source=source,
-    )
+    return Dataset(name=name, x=x, y=y, source=source, **{field: getattr(info, field) for field in _SHARED})
 
 
 def _read_or_download(
@@ -275,7 +281,7 @@ def _parse(name: str, info: DatasetInfo, source: str, content: bytes) -> Array:
     """The table (rows, columns) in the content of a file, after a check of its columns, rows and numbers."""
     where, ending = repr(source), PurePath(source).suffix
     try:
-        rows = _READERS[ending](content)
+        rows = _cells(content, ending)
     except (ValueError, csv.Error) as error:
         raise ValueError(f"{where} cannot be read as the data set {name!r} ({error}).") from error
     header, body = (info.columns, rows) if ending == ".data" else (tuple(rows[0]) if rows else (), rows[1:])
@@ -284,14 +290,10 @@ def _parse(name: str, info: DatasetInfo, source: str, content: bytes) -> Array:
         raise ValueError(f"{where} must have the columns {', '.join(info.columns)}, got {got}.")
     if len(body) != info.n_rows:
         raise ValueError(f"{where} must have {info.n_rows:,} rows, got {len(body):,}: it is truncated or another set.")
-    table = np.empty((info.n_rows, len(header)))
-    for number, row in enumerate(body):
+    for number, row in enumerate(body, start=1):
         if len(row) != len(header):
-            raise ValueError(
-                f"{where} must have {len(header)} columns in every row, got {len(row)} in data row {number + 1}."
-            )
-        for column, cell in enumerate(row):
-            table[number, column] = _number(cell)
+            raise ValueError(f"{where} must have {len(header)} columns in every row, got {len(row)} in data row {number}.")
+    table = np.array([[_number(cell) for cell in row] for row in body])
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         number, column = bad[0]
@@ -308,44 +310,68 @@ def _number(cell: str) -> float:
         return float("nan")
 
 
-def _csv_rows(content: bytes) -> list[list[str]]:
-    rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
-    return [[cell.strip() for cell in row] for row in rows if row]
+def _cells(content: bytes, ending: str) -> list[list[str]]:
+    """The rows of a file by its ending; a .zip archive has the workbook of the power plant in one of its folders."""
+    if ending == ".csv":
+        rows = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+        return [[cell.strip() for cell in row] for row in rows if row]
+    if ending == ".data":
+        return [line.split() for line in content.decode("utf-8").splitlines() if line.strip()]
+    from deepfls.data.csv_form import first_sheet, opened_archive  # here: pyarrow is slow to import
+
+    if ending == ".zip":
+        with opened_archive(content, _MAX_UNPACKED) as archive:
+            found = [member for member in archive.namelist() if PurePath(member).name == "Folds5x2_pp.xlsx"]
+            if not found:
+                raise ValueError("the archive has no 'Folds5x2_pp.xlsx'")
+            content = archive.read(found[0])
+    return first_sheet(content, max_rows=_MAX_SHEET_ROWS, max_columns=_MAX_SHEET_COLUMNS, max_unpacked=_MAX_UNPACKED).rows
 
 
-def _spaced_rows(content: bytes) -> list[list[str]]:
-    return [line.split() for line in content.decode("utf-8").splitlines() if line.strip()]
+# Downloads
 
 
-def _sheet_rows(content: bytes) -> list[list[str]]:
-    from deepfls.data.csv_form import first_sheet  # here: pyarrow is slow to import
+def checked_download(url: str, sha256: str) -> tuple[bytes, str]:
+    """Download a file into the cache: its content, and its path, or its address where the cache is not writable.
 
-    sheet = first_sheet(content, max_rows=_MAX_SHEET_ROWS, max_columns=_MAX_SHEET_COLUMNS, max_unpacked=_MAX_UNPACKED)
-    return sheet.rows
+    OSError where the download failed, or where the checksum (hexadecimal digits) or the size is wrong; no file is kept.
+    """
+    import pooch
+
+    with contextlib.ExitStack() as stack:
+        folder, refused = cache_folder(), None
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        except OSError as error:
+            folder, refused = Path(stack.enter_context(tempfile.TemporaryDirectory())), error
+        try:
+            path = pooch.retrieve(url, f"sha256:{sha256}", PurePosixPath(url).name, folder, downloader=_fetch)
+        except ValueError as error:
+            raise OSError(f"the file received is not the official one: its SHA-256 is not {sha256}") from error
+        except OSError as error:
+            # requests wraps the reason of a failed connection in two other errors.
+            reason = getattr(error.args[0], "reason", error) if error.args else error
+            raise OSError(" ".join(str(reason).split()) or type(error).__name__) from error
+        content = Path(path).read_bytes()
+    if refused is not None:
+        message = f"{PurePosixPath(url).name} was downloaded but could not be kept in the cache ({refused})."
+        warnings.warn(message, stacklevel=4)  # the caller of load_dataset
+        return content, url
+    return content, path
 
 
-def _zipped_sheet_rows(content: bytes) -> list[list[str]]:
-    """The first sheet of the power plant's workbook, in any folder of a zip archive."""
-    from deepfls.data.csv_form import opened_archive
+def _fetch(url: str, file: str, _: object) -> None:
+    """Write the bytes at ``url`` to a file, at most :data:`MAX_BYTES`; pooch's own downloader has no limit."""
+    import requests
 
-    with opened_archive(content, _MAX_UNPACKED) as archive:
-        found = [member for member in archive.namelist() if PurePosixPath(member).name == "Folds5x2_pp.xlsx"]
-        if not found:
-            raise ValueError("the archive has no 'Folds5x2_pp.xlsx'")
-        workbook = archive.read(found[0])
-    return _sheet_rows(workbook)
-
-
-_READERS: Mapping[str, Callable[[bytes], list[list[str]]]] = {
-    ".csv": _csv_rows,
-    ".data": _spaced_rows,
-    ".xlsx": _sheet_rows,
-    ".zip": _zipped_sheet_rows,
-}
-
-
-def _diabetes() -> tuple[Array, str]:
-    from sklearn.datasets import load_diabetes  # here: keeps the import of this file light
-
-    x, y = load_diabetes(return_X_y=True, scaled=False)
-    return np.column_stack([x, y]).astype(np.float64), "sklearn.datasets.load_diabetes"
+    n_bytes = 0
+    with (
+        requests.get(url, stream=True, timeout=TIMEOUT_SECONDS, headers={"User-Agent": "deepfls"}) as response,
+        Path(file).open("wb") as output,
+    ):
+        response.raise_for_status()
+        for chunk in response.iter_content(1 << 16):
+            n_bytes += output.write(chunk)
+            if n_bytes > MAX_BYTES:
+                raise OSError(f"the file received has more than {MAX_BYTES:,} bytes")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 # Largest number of values of a sparse matrix that is made dense: 1 GB of float64.
 MAX_DENSE = 2**27
+# Names of types of numbers in any of the libraries, such as int64, UInt8, Float32, double and decimal128(5, 2).
+_NUMBER_TYPE = re.compile(r"(sparse\[)?(u?int(?!erval)|float)|double|halffloat|decimal", re.IGNORECASE)
 _COMPLEX = "X must hold real numbers, got: Complex data not supported."  # with the words of scikit-learn
 
 
@@ -34,20 +37,21 @@ def as_table(table: Any) -> Any:
     Anything else raises an error that says what to do.
     """
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
-        return _dense(table)
+        _check_dense_size(*table.shape)
+        return np.asarray(table.toarray())
     hint = _not_a_table(table)
     if hint:
         raise TypeError(f"X must be a table of rows and columns, got {hint}.")
     if is_frame(table):
-        names = list(table.column_names if hasattr(table, "column_names") else table.columns)
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+        names, kinds = _fields(table)
+        twice = next((name for name in names if names.count(name) > 1), None) if len(set(names)) < len(names) else None
+        if twice is not None:
             raise ValueError(f"X must have distinct column names, got {twice!r} more than once: rename one of them.")
         if 0 in table.shape:
             raise ValueError(f"X must have rows and columns, got shape {tuple(table.shape)}.")
-        if any(str(kind).startswith("complex") for kind in getattr(table, "dtypes", ())):
+        if any(kind.startswith("complex") for kind in kinds):
             raise ValueError(_COMPLEX)
-        sparse = [k for k, kind in enumerate(getattr(table, "dtypes", ())) if str(kind).startswith("Sparse[")]  # of pandas
+        sparse = [k for k, kind in enumerate(kinds) if kind.startswith("Sparse[")]  # of pandas
         if sparse:
             _check_dense_size(len(table), len(sparse))
             table = table.astype({names[k]: table.dtypes.iloc[k].subtype for k in sparse})
@@ -82,11 +86,6 @@ def _not_a_table(table: Any) -> str:
     return ""
 
 
-def _dense(table: Any) -> Array:
-    _check_dense_size(*table.shape)
-    return np.asarray(table.toarray())
-
-
 def _check_dense_size(n_rows: int, n_columns: int) -> None:
     n_values = int(n_rows) * int(n_columns)
     if n_values > MAX_DENSE:
@@ -98,45 +97,35 @@ def _check_dense_size(n_rows: int, n_columns: int) -> None:
 
 def is_frame(table: Any) -> bool:
     """Whether it has columns by name: a frame of pandas or polars, or a table of pyarrow."""
-    return (
-        (hasattr(table, "columns") or hasattr(table, "column_names"))
-        and hasattr(table, "__getitem__")
-        and hasattr(table, "shape")
-    )
+    has_names = hasattr(table, "columns") or hasattr(table, "column_names")
+    return has_names and hasattr(table, "__getitem__") and hasattr(table, "shape")
+
+
+def _fields(frame: Any) -> tuple[list[Any], list[str]]:
+    """Names of the columns, and of their types."""
+    if hasattr(frame, "column_names"):  # pyarrow
+        return list(frame.column_names), [str(field.type) for field in frame.schema]
+    return list(frame.columns), list(map(str, frame.dtypes))
 
 
 def holds_numbers(table: Any) -> bool:
     """Whether all columns are numbers, so that one array holds them."""
     if is_frame(table):
-        if hasattr(table, "column_names"):  # pyarrow
-            return all(_is_number_type(str(field.type)) for field in table.schema)
-        types = table.dtypes
-        return all(_is_number_type(str(kind)) for kind in (types.tolist() if hasattr(types, "tolist") else types))
+        return all(map(_NUMBER_TYPE.match, _fields(table)[1]))
     return getattr(table, "dtype", None) is not None and getattr(table.dtype, "kind", "O") in "iufcb"
-
-
-def _is_number_type(kind: str) -> bool:
-    """By the name of a type in any of the libraries, such as int64, UInt8, Float32, double or decimal128(5, 2)."""
-    kind = kind.lower()
-    return not kind.startswith("interval") and kind.startswith(
-        ("int", "uint", "float", "double", "halffloat", "decimal", "sparse[float", "sparse[int")
-    )
 
 
 def raw_table(table: Any, names: Sequence[str]) -> RawTable:
     """Raw columns of these names, from a frame or an array (rows, columns)."""
-    if is_frame(table):
-        if hasattr(table, "column_names"):
-            columns = [table.column(place) for place in range(len(names))]
-        elif hasattr(table, "get_columns"):  # polars
-            columns = [column.to_arrow() for column in table.get_columns()]
-        else:
-            columns = [table.iloc[:, place] for place in range(len(names))]
-        return RawTable(
-            tuple(names), tuple(map(raw_values, columns)), len(table) if not hasattr(table, "num_rows") else table.num_rows
-        )
-    rows = np.asarray(table)
-    return RawTable(tuple(names), tuple(raw_values(rows[:, place]) for place in range(rows.shape[1])), len(rows))
+    if not is_frame(table):
+        columns: Any = np.asarray(table).T
+    elif hasattr(table, "column_names"):  # pyarrow
+        columns = table.columns
+    elif hasattr(table, "get_columns"):  # polars
+        columns = [column.to_arrow() for column in table.get_columns()]
+    else:
+        columns = [table.iloc[:, place] for place in range(len(names))]
+    return RawTable(tuple(names), tuple(map(raw_values, columns)), np.shape(table)[0])
 
 
 def raw_values(column: Any) -> Any:
@@ -198,9 +187,31 @@ def number_array(values: Any) -> Array:
     import pyarrow as pa
 
     # safe=False: integers above 2^53 are rounded, as in any float64 table.
-    values = values.cast(pa.float64(), safe=False)
-    found = values.to_numpy() if isinstance(values, pa.ChunkedArray) else values.to_numpy(zero_copy_only=False)
-    return np.asarray(found, dtype=np.float64)
+    return filled_array(values.cast(pa.float64(), safe=False), np.nan)
+
+
+def filled_array(values: Any, missing: float) -> Array:
+    """An arrow array of numbers in NumPy's type, by its buffers: arrow's own way imports pandas where it is installed."""
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    kind, n_values = np.dtype(values.type.to_pandas_dtype()), len(values)
+    if values.null_count == n_values:
+        return np.full(n_values, missing, kind)
+    validity, numbers = values.buffers()
+    found = np.frombuffer(numbers, kind, n_values, values.offset * kind.itemsize)
+    if values.null_count == 0:
+        return found
+    is_known = np.unpackbits(np.frombuffer(validity, np.uint8), bitorder="little")[values.offset :][:n_values]
+    return np.where(is_known, found, kind.type(missing))
+
+
+def arrow_array(values: Any) -> pa.Array:
+    """An array of numbers, or anything else that has an order, as an arrow array; numbers by their buffer."""
+    import pyarrow as pa
+
+    if getattr(values, "dtype", None) != np.float64:
+        return pa.array(values)
+    return pa.Array.from_buffers(pa.float64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def as_text(values: pa.Array) -> pa.Array:
@@ -222,3 +233,35 @@ def is_text(kind: pa.DataType) -> bool:
 
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or str(kind) == "string_view"
+
+
+# Kinds of columns, and the words of messages for their values.
+KINDS = {
+    "number": "numbers",
+    "boolean": "true and false",
+    "text": "text",
+    "category": "categories",
+    "date": "dates or times",
+    "empty": "no values",
+    "bytes": "bytes that are not UTF-8 text",
+    "nested": "lists or records",
+}
+
+
+def kind_of(values: Any) -> str:
+    """The key of :data:`KINDS` for an array of numbers, an arrow array, or a type of arrow."""
+    if isinstance(values, np.ndarray):
+        return "number"
+    from pyarrow import types
+
+    kind = getattr(values, "type", values)
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_dictionary(kind):
+        return "category"
+    if is_text(kind):
+        return "text"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "bytes"
+    tests = {"boolean": types.is_boolean, "date": types.is_temporal, "empty": types.is_null}
+    return next((name for name, test in tests.items() if test(kind)), "nested")

@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deepfls._checks.arguments import counted, quoted
 from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, without_sentinels
-from deepfls.data.frames import number_array
-from deepfls.data.tables import KINDS, DataTable, TableError, kind_of
-from deepfls.data.written import DOUBTFUL, NumberStyle, is_missing_text, number_style
+from deepfls.data.frames import KINDS, kind_of, number_array
+from deepfls.data.tables import DataTable, TableError
+from deepfls.data.written import DOUBTFUL, NumberStyle, is_missing_text, number_of, number_style
 
 # Different texts from which a target of numbers with a word among them is not a list of classes.
 _MANY_TEXTS = 20
@@ -29,14 +28,18 @@ _AS_CLASSES = "; --task classification takes it as classes, and an empty value a
 
 @dataclass(frozen=True)
 class Layout:
-    """How a table's columns become the inputs and targets of a model."""
+    """How a table's columns become the inputs, targets and weights of a model."""
 
     features: tuple[str, ...]  # columns that the model reads, in its order
     targets: tuple[str, ...] = ()  # columns that the model predicts; empty if they are unknown
     target_kind: str = "number"  # what the targets hold: "number", "text" or "boolean"
+    # What follows is no part of a model's description: its estimator has these settings.
+    weight: str | None = None
+    missing_values: Sequence[str] | None = None  # texts and numbers that mean a missing value
+    decimal: str = "auto"
 
     def as_dict(self) -> dict[str, Any]:
-        """The layout as a dictionary for JSON."""
+        """The description of a model's columns for JSON."""
         return {"features": list(self.features), "targets": list(self.targets), "target_kind": self.target_kind}
 
     @classmethod
@@ -57,7 +60,7 @@ def _are_texts(values: Any) -> bool:
 
 def learn_layout(
     data: DataTable,
-    targets: Sequence[str],
+    target: Sequence[str],
     *,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
@@ -69,39 +72,42 @@ def learn_layout(
 
     A column without a name, often a row index that was saved with the table, is left out unless it is chosen.
     """
-    data.require(targets, why=" to be the target")
-    data.require(features or ())
-    data.require(drop, why=" to drop")
-    data.require([weight] if weight is not None else [], why=" of weights")
-    roles = [*dict.fromkeys(targets), *([weight] if weight is not None else [])]
-    for name in (*roles, *(features or ())):
-        if name in drop or (name in roles and name in (features or ())) or roles.count(name) > 1:
-            raise TableError(f"Column {quoted(name)} must have one role, got two of target, feature, weight and drop.")
-    chosen = list(dict.fromkeys(features)) if features else [n for n in data.names if n not in {*roles, *drop}]
+    roles = [*dict.fromkeys(target), *([] if weight is None else [weight])]
+    for names, why in ((target, " to be the target"), (features, ""), (drop, " to drop"), (roles, " of weights")):
+        data.require(names or (), why)
+    given = [*roles, *dict.fromkeys(features or ()), *dict.fromkeys(drop)]
+    twice = next((name for name in given if given.count(name) > 1), None)
+    if twice is not None:
+        raise TableError(f"Column {quoted(twice)} must have one role, got two of target, feature, weight and drop.")
+    chosen = list(dict.fromkeys(features)) if features else [name for name in data.names if name not in given]
     if features is None and "" in chosen:
         chosen.remove("")
         if kind_of(data.column("").type) != "empty":  # not a delimiter at the end of every row
             warnings.warn("The column without a name is left out, as a row index; give it a name to use it.", stacklevel=3)
     if not chosen:
         raise TableError(f"{data.label} must have a column beside the target to learn from, got none.")
-    kinds = []
-    for name in dict.fromkeys(targets):
-        kind = kind_of(data.column(name).type)
-        if kind in ("date", "empty", "bytes", "nested"):
-            raise TableError(
-                f"Column {quoted(name)} of {data.label} must hold numbers or classes, got {KINDS[kind]}; choose another "
-                "column with --target."
-            )
-        if kind == "text":
-            style = number_style_of(data, name, decimal, missing_values)
-            if style is not None:
-                kind = "number"
-                for fact in style.facts:
-                    warnings.warn(f"Column {quoted(name)} {fact}.", stacklevel=3)
-        kinds.append("text" if kind == "category" else kind)
+    layout = Layout(tuple(chosen), tuple(dict.fromkeys(target)), "number", weight, missing_values, decimal)
+    kinds = [_target_kind(data, name, layout) for name in layout.targets]
     if len(kinds) > 1 and set(kinds) != {"number"}:
         raise TableError(f"Several targets must all hold numbers, got {KINDS[min(set(kinds) - {'number'})]} in one.")
-    return Layout(tuple(chosen), tuple(dict.fromkeys(targets)), kinds[0])
+    return replace(layout, target_kind=kinds[0])
+
+
+def _target_kind(data: DataTable, name: str, layout: Layout) -> str:
+    """What a target holds; a warning states how numbers are read from text."""
+    kind = kind_of(data.column(name).type)
+    if kind in ("date", "empty", "bytes", "nested"):
+        raise TableError(
+            f"Column {quoted(name)} of {data.label} must hold numbers or classes, got {KINDS[kind]}; choose another "
+            "column with --target."
+        )
+    style = _number_style(data, name, layout) if kind == "text" else None
+    for fact in [] if style is None else style.facts:
+        warnings.warn(f"Column {quoted(name)} {fact}.", stacklevel=4)
+    return "number" if style is not None else "text" if kind == "category" else kind
+
+
+_NO_LAYOUT = Layout(())
 
 
 def table_decimal(data: DataTable) -> str:
@@ -112,23 +118,20 @@ def table_decimal(data: DataTable) -> str:
     return "," if marks == {","} else "auto"
 
 
-def number_style_of(
-    data: DataTable, name: str, decimal: str = "auto", missing_values: Sequence[str] | None = None
-) -> NumberStyle | None:
+def _number_style(data: DataTable, name: str, layout: Layout) -> NumberStyle | None:
     """How a text column of targets or weights writes numbers; None for classes.
 
     Nearly all texts must be numbers; few different ones with a word among them, or with a unit, are classes.
     """
-    distinct = [t for t in distinct_texts(data.column(name), None)[0] if not is_missing_text(t, missing_values or ())]
-    style = number_style(distinct, decimal)
+    missing = layout.missing_values or ()
+    distinct = [text for text in distinct_texts(data.column(name), None)[0] if not is_missing_text(text, missing)]
+    style = number_style(distinct, layout.decimal)
     if style is None or ((style.wrong or style.unit) and len(distinct) <= _MANY_TEXTS):
         return None
     return style
 
 
-def numbers(
-    data: DataTable, name: str, decimal: str = "auto", hint: str = "", missing_values: Sequence[str] | None = None
-) -> Array:
+def numbers(data: DataTable, name: str, layout: Layout = _NO_LAYOUT, hint: str = "") -> Array:
     """A column as float64, NaN where a value is missing; numbers may be written as text.
 
     ``hint`` is what an error advises for a column of text.
@@ -137,13 +140,13 @@ def numbers(
     kind = kind_of(column.type)
     if kind == "text":
         distinct, places = distinct_texts(column, None)
-        style = number_style_of(data, name, decimal, missing_values)
+        style = _number_style(data, name, layout)
         if style is not None:
             return np.array([*map(style.number, distinct), None], dtype=np.float64)[places]
-        plain = NumberStyle(".", True, (), ())
-        known = [text for text in distinct if plain.number(text) is None]
-        row = int(np.argmax(places == distinct.index(known[0]))) if known else 0
-        shown = f" ({quoted(known[0])} in {data.place(row)})" if known else ""
+        wrong = next((text for text in distinct if number_of(text) is None), None)
+        shown = (
+            "" if wrong is None else f" ({quoted(wrong)} in {data.place(int(np.argmax(places == distinct.index(wrong))))})"
+        )
         raise TableError(f"Column {quoted(name)} of {data.label} must hold numbers, got text{shown}{hint}.")
     if kind not in ("number", "boolean"):
         raise TableError(f"Column {quoted(name)} of {data.label} must hold numbers, got {KINDS[kind]}.")
@@ -152,75 +155,64 @@ def numbers(
     return values
 
 
-def weights(data: DataTable, name: str, decimal: str = "auto") -> Array:
-    """A column of sample weights, none of them negative, one of them positive; NaN where a value is missing."""
-    values = numbers(data, name, decimal)
-    require_rows(data, name, "a weight of at least 0", values < 0, values)
+def weights(data: DataTable, layout: Layout) -> Array | None:
+    """The sample weights, none of them negative, one of them positive; NaN where a value is missing. None without any."""
+    if layout.weight is None:
+        return None
+    values = numbers(data, layout.weight, layout)
+    require_rows(data, layout.weight, "a weight of at least 0", values < 0, values)
     if not (values > 0).any():
-        raise TableError(f"Column {quoted(name)} of {data.label} must have a weight greater than 0, got none.")
+        raise TableError(f"Column {quoted(layout.weight)} of {data.label} must have a weight greater than 0, got none.")
     return values
 
 
-def has_targets(
-    data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None, decimal: str = "auto"
-) -> Array:
-    """Which rows have a value in every target column, (rows,); ``missing_values`` name texts and numbers that are none."""
+def has_targets(data: DataTable, layout: Layout) -> Array:
+    """Which rows have a value in every target column, (rows,)."""
     found = np.ones(data.n_rows, dtype=bool)
     for name in layout.targets:
         column = data.column(name)
         kind = kind_of(column.type)
         if kind in ("text", "category"):
-            found &= distinct_texts(column, missing_values)[1] >= 0
+            found &= distinct_texts(column, layout.missing_values)[1] >= 0
             if kind == "text" and layout.target_kind == "number":
-                found &= ~np.isnan(numbers(data, name, decimal, _AS_CLASSES, missing_values))
+                found &= ~np.isnan(numbers(data, name, layout, _AS_CLASSES))
         elif kind == "number":
-            found &= ~np.isnan(without_sentinels(number_array(column), missing_values))
+            found &= ~np.isnan(without_sentinels(number_array(column), layout.missing_values))
         else:
-            found &= ~np.asarray(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy())
+            found &= data.known([name])
     return found
 
 
-def with_targets(
-    data: DataTable,
-    layout: Layout,
-    nulls: str = "drop",
-    missing_values: Sequence[str] | None = None,
-    decimal: str = "auto",
-    weight: str | None = None,
-    *,
-    is_part: bool = False,
-) -> DataTable:
+def with_targets(data: DataTable, layout: Layout, nulls: str = "drop", *, is_part: bool = False) -> DataTable:
     """The rows that have a target and a weight; a warning counts the others, or an error where ``nulls`` is "error".
 
     A table without any such row is an error. One that ``is_part`` of a larger table may have none, and gives no warning.
     """
-    known = has_targets(data, layout, missing_values, decimal)
+    known = has_targets(data, layout)
     for name in layout.targets:
         if pa.types.is_floating(data.column(name).type):
             values = np.where(known, number_array(data.column(name)), np.nan)
             _require_finite(data, name, values, "; --missing-values inf leaves such rows out")
+    weight = weights(data, layout)
     what = "a target"
-    if weight is not None:
-        unknown = np.isnan(weights(data, weight, decimal))
-        what = "a target or a weight" if unknown.any() else what
-        known &= ~unknown
+    if weight is not None and np.isnan(weight).any():
+        what, known = "a target or a weight", known & ~np.isnan(weight)
     n_missing = int((~known).sum())
     if n_missing == 0:
         return data
     count = f"{counted(n_missing, 'row')} without {what}"
     if nulls == "error":
-        row = int(np.argmin(known))
         raise TableError(
             f"{data.label} must have {what.replace(' or ', ' and ')} in every row, got {count}, the first in "
-            f"{data.place(row)}; --nulls drop leaves such rows out."
+            f"{data.place(int(np.argmin(known)))}; --nulls drop leaves such rows out."
         )
     if not is_part:
         if n_missing == data.n_rows:
             name = quoted(layout.targets[0])
             raise TableError(f"{data.label} must have rows with a target, got no value in column {name}.")
-        hint = _class_hint(data, layout) if missing_values is None else ""
+        hint = _class_hint(data, layout) if layout.missing_values is None else ""
         warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out{hint}.", stacklevel=3)
-    return replace(data, table=data.table.filter(known), files=data.files[:1], sizes=(data.n_rows - n_missing,))
+    return data.filtered(known)
 
 
 def _class_hint(data: DataTable, layout: Layout) -> str:
@@ -253,12 +245,7 @@ def _require_finite(data: DataTable, name: str, values: Array, hint: str = "") -
         require_rows(data, name, rule, wrong, values, hint)
 
 
-def inputs(
-    data: DataTable,
-    layout: Layout,
-    missing_values: Sequence[str] | None = None,
-    hint: str = "; --missing-values inf counts it as missing",
-) -> pa.Table:
+def inputs(data: DataTable, layout: Layout, hint: str = "; --missing-values inf counts it as missing") -> pa.Table:
     """The inputs of a model, as they are in the table; an infinite number that does not mean a missing one is an error.
 
     ``hint`` is what the error advises.
@@ -266,19 +253,19 @@ def inputs(
     data.require(layout.features, why=" that the model reads")
     for name in layout.features:
         if pa.types.is_floating(data.column(name).type):
-            values = without_sentinels(number_array(data.column(name)), missing_values)
+            values = without_sentinels(number_array(data.column(name)), layout.missing_values)
             _require_finite(data, name, values, hint)
     return data.table.select(list(layout.features))
 
 
-def targets(data: DataTable, layout: Layout, *, classes: bool, decimal: str = "auto") -> Array:
+def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
     """The targets of rows that have them: (rows,) for one, (rows, targets) for several; text for classes of text.
 
     With ``classes`` integers are names of classes and keep their type.
     """
     data.require(layout.targets, why=" to be the target")
     if layout.target_kind == "number":
-        columns = [numbers(data, name, decimal, _AS_CLASSES) for name in layout.targets]
+        columns = [numbers(data, name, layout, _AS_CLASSES) for name in layout.targets]
         for name, column in zip(layout.targets, columns, strict=True):
             require_rows(data, name, "a number", np.isnan(column))
         if classes and all(np.all(column == np.rint(column)) for column in columns):

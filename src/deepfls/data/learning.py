@@ -14,17 +14,8 @@ import numpy as np
 
 from deepfls._checks.arguments import check_count, check_option, listed
 from deepfls._checks.values import Array
-from deepfls.data.columns import (
-    OTHER,
-    Column,
-    Columns,
-    check_place,
-    date_seconds,
-    distinct_texts,
-    without_sentinels,
-)
-from deepfls.data.date_numbers import number_date_format, number_seconds
-from deepfls.data.frames import RawTable, as_text
+from deepfls.data.columns import OTHER, Column, Columns, check_place, date_seconds, distinct_texts, without_sentinels
+from deepfls.data.frames import KINDS, RawTable, as_text, kind_of
 from deepfls.data.written import (
     DECIMALS,
     DOUBTFUL,
@@ -34,6 +25,8 @@ from deepfls.data.written import (
     are_dates,
     date_format,
     is_time_format,
+    number_date_format,
+    number_seconds,
     number_style,
     seconds_of,
     units_of,
@@ -101,6 +94,8 @@ class _Notes:
         return dataclasses.replace(column, role="left out", reason=reason)
 
 
+# Distinct texts of a column, and the place of every row among them.
+_Texts = tuple[list[str], Array]
 _IDENTIFIER = "has a different text in nearly every row, as identifiers have,"
 _CONSTANT = "has the same value in every row"
 _EMPTY = "has no values"
@@ -120,21 +115,24 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
     texts = {
         place: distinct_texts(values, missing_values)
         for place, values in enumerate(table.values)
-        if _kind(values) in ("text", "category", "boolean")
+        if place in categorical or kind_of(values) in ("text", "category", "boolean")
     }
     styles = _number_styles(table, texts, categorical, settings)
-    columns = []
+    found = list(plain.columns)
     for place, (column, values) in enumerate(zip(plain.columns, table.values, strict=True)):
-        if place in categorical or (place in texts and place not in styles):
-            found = _text_column(column, values, texts.get(place), settings, notes, named=place in categorical)
-        elif place in styles:
-            found = _written_numbers(column, styles[place], texts[place][0], values, notes)
-        elif isinstance(values, np.ndarray):
-            found = _number_column(column, without_sentinels(values, missing_values), values, notes)
+        kind = kind_of(values)
+        if place in styles:
+            found[place] = _written_numbers(column, styles[place], texts[place][0], values, notes)
+        elif place in texts:
+            least = settings.min_category_rows
+            found[place] = _text_column(column, values, texts[place], least, notes, named=place in categorical)
+        elif kind == "number":
+            found[place] = _number_column(column, without_sentinels(values, missing_values), values, notes)
+        elif kind == "date":
+            found[place] = _date_column(column, values, notes)
         else:
-            found = _other_column(column, values, notes)
-        columns.append(found)
-    described = Columns(tuple(columns), named)
+            found[place] = notes.left_out(column, _EMPTY if kind == "empty" else f"holds {KINDS[kind]}")
+    described = Columns(tuple(found), named)
     if described.width == 0:
         first = next((c for c in described.columns if c.reason == _IDENTIFIER), described.columns[0])
         option = f"categorical=[{first.name!r}] (--categorical {shlex.quote(first.name)})"
@@ -147,27 +145,21 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
 
 
 def _number_styles(
-    table: RawTable, texts: dict[int, tuple[list[str], Array]], categorical: set[int], settings: ColumnSettings
+    table: RawTable, texts: dict[int, _Texts], categorical: set[int], settings: ColumnSettings
 ) -> dict[int, NumberStyle]:
     """How the text columns that hold numbers write them. Where a column leaves it open, the others of the table decide."""
     styles: dict[int, NumberStyle] = {}
     for place, (distinct, places) in texts.items():
-        if _kind(table.values[place]) == "text" and place not in categorical:
+        if kind_of(table.values[place]) == "text" and place not in categorical:
             style = number_style(distinct, settings.decimal, settings.missing_values)
             if style is None and _are_identifiers(distinct, places):
                 style = number_style(distinct, settings.decimal, settings.missing_values, _NUMBER_SHARE)
             if style is not None:
                 styles[place] = style
-    commas = has_decimal_commas(styles.values())
-    return {
-        place: style.with_commas(texts[place][0]) if commas and not style.sure else style for place, style in styles.items()
-    }
-
-
-def has_decimal_commas(styles: Iterable[NumberStyle]) -> bool:
-    """Whether most columns that leave no doubt about it write decimal commas."""
-    sure = [style.decimal for style in styles if style.sure and style.marks]
-    return sure.count(",") > sure.count(".")
+    sure = [style.decimal for style in styles.values() if style.sure and style.marks]
+    if sure.count(",") > sure.count("."):
+        styles |= {place: style.with_commas(texts[place][0]) for place, style in styles.items() if not style.sure}
+    return styles
 
 
 def _are_identifiers(distinct: Sequence[str], places: Array) -> bool:
@@ -196,27 +188,12 @@ def _number_column(column: Column, numbers: Array, values: Any, notes: _Notes) -
     return _date_column(dataclasses.replace(column, date_format=form), values, notes)
 
 
-def _text_column(
-    column: Column,
-    values: Any,
-    texts: tuple[list[str], Array] | None,
-    settings: ColumnSettings,
-    notes: _Notes,
-    *,
-    named: bool,
-) -> Column:
-    """A column of text, of booleans, or of numbers that the user calls categories."""
-    if texts is None:
-        import pyarrow as pa
-
-        numbers = isinstance(values, np.ndarray)
-        arrow = pa.array(without_sentinels(values, column.missing_values), from_pandas=True) if numbers else values
-        texts = distinct_texts(arrow, column.missing_values)
+def _text_column(column: Column, values: Any, texts: _Texts, least: int, notes: _Notes, *, named: bool) -> Column:
+    """A column of text, of booleans, or of numbers that the user calls categories, of ``least`` rows each."""
     distinct, places = texts
-    known = places[places >= 0]
     if not distinct:
         return notes.left_out(column, _EMPTY)
-    if not named and _kind(values) == "text":
+    if not named and kind_of(values) == "text":
         date = date_format(distinct)
         if date is not None:
             if not date[1]:
@@ -232,16 +209,13 @@ def _text_column(
         if are_codes(distinct):
             notes.add(column.name, "has numbers with leading zeros and is read as text")
     _note_doubts(column, values, distinct, notes)
-    counts = np.bincount(known, minlength=len(distinct))
-    enough = 2 * settings.min_category_rows
-    if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < enough:
-        return notes.left_out(column, f"has {len(distinct):,} categories, none of them in {enough} rows,")
-    categories, pooled = _pooled(distinct, counts, settings.min_category_rows)
+    counts = np.bincount(places[places >= 0], minlength=len(distinct))
+    if not named and len(distinct) > _FEW_CATEGORIES and counts.max() < 2 * least:
+        return notes.left_out(column, f"has {len(distinct):,} categories, none of them in {2 * least} rows,")
+    categories, pooled = _pooled(distinct, counts, least)
     if len(distinct) > MAX_CATEGORIES:
-        notes.add(
-            column.name,
-            f"has {len(distinct):,} categories, of which {len(categories) - 1:,} stay and the others count as {OTHER!r}",
-        )
+        stay = f"of which {len(categories) - 1:,} stay and the others count as {OTHER!r}"
+        notes.add(column.name, f"has {len(distinct):,} categories, {stay}")
     return dataclasses.replace(column, role="category", categories=categories, pooled=pooled)
 
 
@@ -263,7 +237,7 @@ def _note_doubts(column: Column, values: Any, distinct: Sequence[str], notes: _N
     """Tell of texts that count as missing, and of categories that are probably the same."""
     import pyarrow.compute as pc
 
-    if column.missing_values is None and _kind(values) in ("text", "category"):
+    if column.missing_values is None and kind_of(values) in ("text", "category"):
         doubtful = [*DOUBTFUL, *(["NA"] if len(distinct) > 1 and all(map(_CODE.fullmatch, distinct)) else [])]
         texts = pc.utf8_trim_whitespace(as_text(values))
         for text in doubtful:
@@ -307,55 +281,17 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     return dataclasses.replace(column, role="date", date_parts=tuple(parts))
 
 
-def _kind(values: Any) -> str:
-    """What a column holds: a key of :data:`deepfls.data.tables.KINDS`."""
-    if isinstance(values, np.ndarray):
-        return "number"
-    from deepfls.data.tables import kind_of
-
-    return kind_of(values.type)
-
-
-def _other_column(column: Column, values: Any, notes: _Notes) -> Column:
-    """A column of arrow that holds neither numbers nor text."""
-    from deepfls.data.tables import KINDS
-
-    kind = _kind(values)
-    if kind == "date":
-        return _date_column(column, values, notes)
-    if kind == "empty":
-        return notes.left_out(column, _EMPTY)
-    return notes.left_out(column, f"holds {KINDS[kind]}")
-
-
 def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Columns:
     """The description without constant columns and without columns that repeat another; one column stays at least."""
     if table.n_rows < 2:
         return columns
-    found = list(columns.columns)
-    seen: dict[bytes, list[tuple[str, Array]]] = {}  # by the bytes of a few rows
-    for place, (column, values) in enumerate(zip(columns.columns, table.values, strict=True)):
-        if column.role == "category" and len(column.categories) == 1:
-            has_gaps = bool((column.encoded(values, {}) != column.codes[0]).any())
-            if not has_gaps:
-                found[place] = notes.left_out(column, _CONSTANT)
-        elif column.role == "number":
-            numbers = column.encoded(values, {})[:, 0]
-            some = np.ascontiguousarray(numbers[:64])
-            if (some == some[0]).all() and (numbers == numbers[0]).all():
-                found[place] = notes.left_out(column, _CONSTANT)
-            elif np.isnan(some).all() and np.isnan(numbers).all():
-                found[place] = notes.left_out(column, _EMPTY)
-            else:
-                others = seen.setdefault(some.tobytes(), [])
-                first = next((name for name, other in others if np.array_equal(numbers, other, equal_nan=True)), None)
-                if first is not None:
-                    found[place] = notes.left_out(column, f"repeats column {first!r}")
-                others.append((column.name, numbers))
-                if columns.named and first is None and _numbers_rows(column.name, numbers):
-                    notes.add(
-                        column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs"
-                    )
+    found = []
+    seen: dict[bytes, list[tuple[str, Array]]] = {}
+    for column, values in zip(columns.columns, table.values, strict=True):
+        reason = _reason_to_leave_out(column, values, seen)
+        found.append(notes.left_out(column, reason) if reason else column)
+        if not reason and columns.named and _numbers_rows(column, values):
+            notes.add(column.name, f"numbers the rows; --drop {shlex.quote(column.name)} leaves it out of the inputs")
     if all(column.role == "left out" for column in found):
         notes.forget(_CONSTANT)  # nothing varies: the model is a constant, and the constant columns stay
         warnings.warn("No column of X varies: the model gives the same for every row.", stacklevel=5)
@@ -363,9 +299,29 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
     return Columns(tuple(found), columns.named)
 
 
-def _numbers_rows(name: str, numbers: Array) -> bool:
+def _reason_to_leave_out(column: Column, values: Any, seen: dict[bytes, list[tuple[str, Array]]]) -> str:
+    """Why an input tells nothing, or ""; ``seen`` are the numbers of the columns before, by the bytes of a few rows."""
+    if column.role == "category" and len(column.categories) == 1:
+        return "" if (column.encoded(values) != column.codes[0]).any() else _CONSTANT
+    if column.role != "number":
+        return ""
+    numbers = column.encoded(values)[:, 0]
+    some = np.ascontiguousarray(numbers[:64])
+    if (some == some[0]).all() and (numbers == numbers[0]).all():
+        return _CONSTANT
+    if np.isnan(some).all() and np.isnan(numbers).all():
+        return _EMPTY
+    others = seen.setdefault(some.tobytes(), [])
+    first = next((name for name, other in others if np.array_equal(numbers, other, equal_nan=True)), None)
+    others.append((column.name, numbers))
+    return "" if first is None else f"repeats column {first!r}"
+
+
+def _numbers_rows(column: Column, values: Any) -> bool:
     """Whether a column of a name such as "PassengerId" holds every whole number of a range once."""
-    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)
-    if not words or words[-1].lower() not in _ROW_NAMES or len(numbers) < _DISTINCT_ROWS:
+    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", column.name)
+    if column.role != "number" or not words or words[-1].lower() not in _ROW_NAMES:
         return False
-    return bool(np.ptp(numbers) == len(numbers) - 1 and len(np.unique(numbers)) == len(numbers))
+    numbers = column.encoded(values)[:, 0]
+    n_rows = len(numbers)
+    return n_rows >= _DISTINCT_ROWS and bool(np.ptp(numbers) == n_rows - 1 and len(np.unique(numbers)) == n_rows)

@@ -1,13 +1,14 @@
 """Parquet files as one table of row groups that are read one at a time. CSV files are converted to Parquet first.
 
 Files may be on the local disk or on any filesystem pyarrow opens (``s3://bucket/rows/*.parquet``). Opening reads only the
-footers. An error in a row group names its file and its number, counted from 0.
+footers. An error in a row group names its file and its number, counted from 0. The copies of CSV files are in the cache.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import glob
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
@@ -17,22 +18,20 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from deepfls._checks.arguments import listed, quoted
-from deepfls.data.cache import parquet_copy
-from deepfls.data.tables import (
-    CSV_ENDINGS,
-    KINDS,
-    PANDAS_INDEX,
-    DataTable,
-    TableError,
-    find_files,
-    kind_of,
-    of_address,
-)
+from deepfls._files import cache_folder, replaced_file
+from deepfls.data.csv_form import open_csv_form
+from deepfls.data.frames import KINDS, kind_of
+from deepfls.data.tables import CSV_ENDINGS, PANDAS_INDEX, DataTable, TableError, file_errors, find_files, of_address
 
 # Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16
 # Characters shown of the name of a file. The end is shown, because it distinguishes the files of a folder.
 _SHOWN_CHARACTERS = 200
+# Bytes of CSV that are parsed at a time, and rows of a row group of the Parquet copy.
+_BLOCK_BYTES = 16 << 20
+_GROUP_ROWS = 65_536
+# A new number where CSV files are read in another way, so that earlier copies are made again.
+_FORM = 3
 
 
 def quoted_file(name: object) -> str:
@@ -211,3 +210,60 @@ def _folder_before_pattern(path: str) -> str:
     parts = path.split("/")
     first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
     return "/".join(parts[:first]) or "/"
+
+
+# Copies of CSV files
+
+
+def parquet_copy(path: Path, *, text_columns: Collection[str] = (), bar: bool = False) -> Path:
+    """The Parquet copy of a CSV file in the cache, made if there is none of this version of the file.
+
+    Numbers become float64, so that a column that begins with integers can continue with fractions. ``text_columns`` are
+    read as text even if they look like numbers. ``bar`` shows the progress.
+    """
+    from filelock import FileLock
+
+    status = path.stat()
+    identity = (_FORM, str(path.resolve()), status.st_size, status.st_mtime_ns, sorted(text_columns))
+    version = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    target = cache_folder() / "parquet" / f"{path.name[:80]}-{version}.parquet"
+    if not target.is_file():
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(target.with_suffix(".lock")).acquire()
+        except OSError as error:
+            message = f"A Parquet copy of {quoted(path)} cannot be stored in the cache folder {quoted(target.parent)}"
+            advice = "set DEEPFLS_CACHE to a folder that has room for it"
+            raise TableError(f"{message} ({error.strerror or error}); {advice}.") from error
+        with lock:
+            if not target.is_file():  # another process may have made it in the meantime
+                _convert(path, target, text_columns, bar=bar)
+    return target
+
+
+def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bool) -> None:
+    from pyarrow import csv, parquet
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    label = quoted(path)
+    shown = (SpinnerColumn(), TextColumn("{task.description}"), TextColumn("{task.completed:,} rows"), TimeElapsedColumn())
+    with file_errors(label, "converted to Parquet"), replaced_file(target) as temporary:
+        source, form = open_csv_form(path, label)
+        # The types are those of the first block.
+        with csv.open_csv(source, **form.options(one_thread=True, block_size=_BLOCK_BYTES)) as first:
+            types = {field.name: field.type for field in first.schema}
+            types |= {name: pa.float64() for name, kind in types.items() if kind_of(kind) in ("number", "empty")}
+            types |= {name: pa.string() for name in (*text_columns, *form.texts) if name in types}
+        if len(types) < len(first.schema):
+            raise TableError(f"{label} must have distinct column names to be read in parts: rename those that come again.")
+        with (
+            csv.open_csv(source, **form.options(types, one_thread=True, block_size=_BLOCK_BYTES)) as blocks,
+            parquet.ParquetWriter(temporary, blocks.schema) as writer,
+            Progress(*shown, console=Console(stderr=True), disable=not bar) as progress,
+        ):
+            task = progress.add_task(f"converting {escape(quoted(path.name))} to Parquet", total=None)
+            for block in blocks:
+                writer.write_table(pa.Table.from_batches([block]), row_group_size=_GROUP_ROWS)
+                progress.advance(task, block.num_rows)

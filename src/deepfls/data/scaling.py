@@ -117,11 +117,8 @@ class Scaling:
     @classmethod
     def standard(cls, rows: Array, weight: Array | None = None, bounds: Bounds | None = None) -> Scaling:
         """Mean 0 and standard deviation 1 for every column of ``rows``, within bounds where there are any."""
-        if bounds is None:
-            seen = Standardizer(rows.shape[1]).update(rows, weight)
-            return cls(seen.mean, seen.scale)
-        seen = Standardizer(rows.shape[1]).update(np.clip(rows, *bounds), weight)
-        return cls(seen.mean, seen.scale, *bounds)
+        seen = Standardizer(rows.shape[1]).update(rows if bounds is None else np.clip(rows, *bounds), weight)
+        return cls(seen.mean, seen.scale, *(bounds or ()))
 
     def clipped(self, rows: Array) -> Array:
         """Rows (rows, columns) within the bounds."""
@@ -216,21 +213,17 @@ def _limits(values: Array) -> tuple[float, float]:
 class Wild(NamedTuple):
     """What is done about wild values: bounds of inputs and of targets, rows to keep (rows,), and a sentence about it."""
 
-    x: Bounds | None
-    y: Bounds | None
-    kept: Array
-    text: str
+    x: Bounds | None = None
+    y: Bounds | None = None
+    kept: Array | None = None  # None where all rows are
+    text: str = ""
 
 
 def find_wild(x: Array, y: Array | None, names: Sequence[str]) -> Wild:
     """Wild values in inputs x (rows, columns) and, unless they are classes, targets y (rows, targets)."""
-    x_bounds = wild_bounds(x)
-    y_bounds = None if y is None else wild_bounds(y)
-    if x_bounds is None and y_bounds is None:
-        return Wild(None, None, np.ones(len(x), dtype=bool), "")
-    parts = [(x, x_bounds, list(names))]
+    parts = [(x, wild_bounds(x), list(names))]
     if y is not None:
-        parts.append((y, y_bounds, ["y"] if y.shape[1] == 1 else [f"y{place}" for place in range(y.shape[1])]))
+        parts.append((y, wild_bounds(y), ["y"] if y.shape[1] == 1 else [f"y{place}" for place in range(y.shape[1])]))
     rows, columns, count = np.zeros(len(x), dtype=bool), [], 0
     for values, bounds, known in parts:
         if bounds is not None:
@@ -238,12 +231,13 @@ def find_wild(x: Array, y: Array | None, names: Sequence[str]) -> Wild:
             rows |= outside.any(axis=1)
             columns += [known[column] for column in np.flatnonzero(outside.any(axis=0))]
             count += int(outside.sum())
-    kept = ~rows if rows.sum() <= max(1.0, _LEFT_OUT_SHARE * len(x)) else np.ones(len(x), dtype=bool)
+    if count == 0:
+        return Wild()
+    is_are = "is" if count == 1 else "are"
     shown = ", ".join(map(repr, columns[:5])) + (f" and {len(columns) - 5} more" if len(columns) > 5 else "")
-    one = count == 1
-    words = f"{counted(count, 'value')} of {shown} {'is' if one else 'are'} far beyond all others"
-    done = "is clipped to them" if one else "are clipped to them"
-    if not kept.all():
-        share = f"{counted(int(rows.sum()), 'row')}, {100 * rows.mean():.2g} %"
-        done = f"left out of training ({share})"
-    return Wild(x_bounds, y_bounds, kept, f"{words} and {done}; outliers='keep' (--outliers keep) uses such values.")
+    kept, done = None, f"{is_are} clipped to them"
+    if rows.sum() <= max(1.0, _LEFT_OUT_SHARE * len(x)):
+        kept, done = ~rows, f"left out of training ({counted(int(rows.sum()), 'row')}, {100 * rows.mean():.2g} %)"
+    words = f"{counted(count, 'value')} of {shown} {is_are} far beyond all others and {done}"
+    words += "; outliers='keep' (--outliers keep) uses such values."
+    return Wild(parts[0][1], None if y is None else parts[1][1], kept, words)

@@ -16,20 +16,19 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import LARGEST, Array
 from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
-from deepfls.data.frames import raw_table
-from deepfls.data.layout import has_targets, learn_layout, numbers, require_rows, targets
+from deepfls.data.frames import filled_array, kind_of, raw_table
+from deepfls.data.layout import Layout, has_targets, learn_layout, numbers, require_rows, targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
 from deepfls.data.summary import HELD_OUT_ROWS, SourceRows, Summary, uniform
-from deepfls.data.tables import DataTable, TableError, kind_of
+from deepfls.data.tables import DataTable, TableError
 
 _Read = TypeVar("_Read")
 
@@ -99,19 +98,14 @@ class ParquetSource:
     ) -> None:
         self.nulls = check_option("nulls", nulls, NULLS)
         self.files = ParquetFiles(path, filesystem=filesystem, bar=bool(verbose))
-        self.weight = weight
         chosen = [target] if isinstance(target, str) else list(target)
-        first = self.files.table(0, self.files.names)
-        known = replace(first, label=self.files.label)
-        self.layout = learn_layout(known, chosen, features=features, drop=drop, weight=weight)
+        first = replace(self.files.table(0, self.files.names), label=self.files.label)
+        self.layout = learn_layout(first, chosen, features=features, drop=drop, weight=weight)
         self.files.check_alike(self._columns)
         if buffer_rows == "auto":
             buffer_rows = min(_BUFFER_ROWS, _BUFFER_NUMBERS // len(self._columns) + 1)
         self.buffer_rows = check_count("buffer_rows", buffer_rows)
         self._table: Columns | None = None
-        # How targets are written: the settings missing_values and decimal of the estimator.
-        self._missing_values: Sequence[str] | None = None
-        self._decimal = "auto"
         # Seed, low and high of each part: it holds the rows whose draw lies in [low, high).
         self._shares: tuple[tuple[int, float, float], ...] = ()
 
@@ -120,13 +114,12 @@ class ParquetSource:
         """What the columns of the inputs are; numbers, unless :meth:`with_columns` was asked."""
         return self._table or Columns.numbers(len(self.layout.features), self.layout.features)
 
-    def with_columns(self, settings: ColumnSettings | Columns) -> ParquetSource:
-        """The same source with its columns described: by settings, from its rows, or as in an earlier fit."""
-        other = copy.copy(self)
-        if isinstance(settings, Columns):
-            other._table = settings
+    def with_columns(self, settings: ColumnSettings, columns: Columns | None = None) -> ParquetSource:
+        """The same source with its columns described: as in an earlier fit, or by settings, from its rows."""
+        other = self.with_layout(missing_values=settings.missing_values, decimal=settings.decimal)
+        if columns is not None:
+            other._table = columns
             return other
-        other = self.with_target_settings(settings.missing_values, settings.decimal)
         names = list(self.layout.features)
         types = [self.files.schema.field(name).type for name in names]
         numbers = [kind_of(kind) == "number" for kind in types]
@@ -142,7 +135,12 @@ class ParquetSource:
 
     @property
     def _columns(self) -> list[str]:
-        return [*self.layout.features, *self.layout.targets, *([] if self.weight is None else [self.weight])]
+        return [*self.layout.features, *self.layout.targets, *self._weights]
+
+    @property
+    def _weights(self) -> list[str]:
+        """The column of weights, if there is one."""
+        return [] if self.layout.weight is None else [self.layout.weight]
 
     @property
     def n_groups(self) -> int:
@@ -159,11 +157,15 @@ class ParquetSource:
         """Number of inputs."""
         return self.columns.width
 
+    def with_layout(self, **changes: Any) -> ParquetSource:
+        """The same source with other fields of its layout."""
+        other = copy.copy(self)
+        other.layout = replace(self.layout, **changes)
+        return other
+
     def with_numbers(self) -> ParquetSource:
         """The same source with targets taken as numbers: true and false as 1 and 0, text refused."""
-        other = copy.copy(self)
-        other.layout = replace(self.layout, target_kind="number")
-        return other
+        return self.with_layout(target_kind="number")
 
     def part(self, seed: int, low: float, high: float) -> ParquetSource:
         """The rows whose random draw lies between two shares.
@@ -174,12 +176,6 @@ class ParquetSource:
         other._shares = (*self._shares, (seed, low, high))
         return other
 
-    def with_target_settings(self, missing_values: Sequence[str] | None, decimal: str) -> ParquetSource:
-        """The same source with these settings of the estimator for its targets; :meth:`with_columns` sets them too."""
-        other = copy.copy(self)
-        other._missing_values, other._decimal = missing_values, decimal
-        return other
-
     def read(self, number: int, *, classes: bool = False, inputs: bool = True) -> SourceRows:
         """Rows of a row group; ``classes`` takes the target as the name of a class, and inputs may be left out."""
         data = self.files.table(number, self._columns)
@@ -187,35 +183,32 @@ class ParquetSource:
         rows = group.first_row + np.arange(group.n_rows)
         n_dropped = 0
         if self.nulls == "drop":
-            missing = ~has_targets(data, self.layout, self._missing_values, self._decimal)
-            if self.weight is not None:
-                missing |= missing_rows(data, [self.weight])
-            n_dropped = int((missing & self._chosen(rows)).sum())
-            rows, data = rows[~missing], without_missing(data, missing)
+            known = has_targets(data, self.layout) & data.known(self._weights)
+            n_dropped = int((~known & self._chosen(rows)).sum())
+            rows, data = rows[known], data.filtered(known)
         try:
-            labels = targets(data, self.layout, classes=True, decimal=self._decimal) if classes else None
-            last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
-            columns = self._encoded(data, last) if inputs else _number_columns(data, last, self._decimal)
+            labels = targets(data, self.layout, classes=True) if classes else None
+            last = [*([] if classes else self.layout.targets), *self._weights]
+            columns = self._encoded(data, last) if inputs else _number_columns(data, last, self.layout)
         except TableError as error:
             hint = "; nulls='drop' (--nulls drop) leaves such rows out." if "a missing value" in str(error) else "."
             raise TableError(str(error).removesuffix(".") + hint) from None
         used = self._chosen(rows)
-        if self.weight is not None:
-            weight = columns[-1]
-            require_rows(data, self.weight, "a weight of at least 0", weight < 0, weight)
-            used &= weight > 0
+        for name in self._weights:
+            require_rows(data, name, "a weight of at least 0", columns[-1] < 0, columns[-1])
+            used &= columns[-1] > 0
         if not used.all():
             columns, rows = columns[:, used], rows[used]
             labels = None if labels is None else labels[used]
-        return SourceRows(columns, labels, self.n_features if inputs else 0, self.weight is not None, rows, n_dropped)
+        return SourceRows(columns, labels, self.n_features if inputs else 0, bool(self._weights), rows, n_dropped)
 
     def _encoded(self, data: DataTable, last: list[str]) -> Array:
         """Inputs, then the columns of numbers ``last``, (columns, rows)."""
         names = list(self.layout.features)
         if self._table is None:
-            return _number_columns(data, [*names, *last], self._decimal, n_inputs=len(names))
+            return _number_columns(data, [*names, *last], self.layout, n_inputs=len(names))
         x = self._table.encoded(raw_table(data.table.select(names), names), tell=False)
-        return np.concatenate([x.T, _number_columns(data, last, self._decimal)])
+        return np.concatenate([x.T, _number_columns(data, last, self.layout)])
 
     def _chosen(self, rows: Array) -> Array:
         """Which rows belong to this part, (rows,)."""
@@ -242,7 +235,7 @@ class ParquetSource:
             "files": self.files.fingerprint(),
             "columns": self.columns.as_list(),
             "targets": list(self.layout.targets),
-            "weight": self.weight,
+            "weight": self.layout.weight,
             "nulls": self.nulls,
             "buffer_rows": self.buffer_rows,
             "parts": [list(share) for share in self._shares],
@@ -268,9 +261,7 @@ class ParquetSource:
         held = summary.split_held_out(seed, watching)
         if plan.calibration_rows is not None and plan.check_calibration is not None:
             plan.check_calibration(held[1][:, : self.n_features])
-        has_missing = bool((summary.x.count < summary.y.count[0]).any()) or bool(np.isnan(held[0]).any())
-        stream = StreamPlan(summary.counts, None, seed, share, summary.n_dropped, has_missing)
-        return self._training_data(summary, held, plan, stream)
+        return self._training_data(summary, held, plan, seed, share)
 
     def summary(
         self,
@@ -283,12 +274,10 @@ class ParquetSource:
     ) -> Summary:
         """Summary of the row groups of this process: every ``processes.size``-th one."""
         n_targets = 1 if classes else len(self.layout.targets)
-        summary = Summary.empty(self.n_groups, self.n_features, n_targets, weighted=self.weight is not None)
+        summary = Summary.empty(self.n_groups, self.n_features, n_targets, weighted=bool(self._weights))
         mine = range(processes.rank, self.n_groups, processes.size)
-        with contextlib.ExitStack() as stack:
-            shown = None
-            if progress is not None:
-                shown = stack.enter_context(progress(sum(self.files.groups[number].n_rows for number in mine)))
+        n_rows = sum(self.files.groups[number].n_rows for number in mine)
+        with contextlib.nullcontext() if progress is None else progress(n_rows) as shown:
             for number, rows in self.all_rows(mine, classes=classes):
                 summary.update(number, rows, seed=seed, held_out_share=held_out_share)
                 if shown is not None:
@@ -308,7 +297,7 @@ class ParquetSource:
         return joined
 
     def _training_data(
-        self, summary: Summary, held: tuple[Array, Array], plan: DataPlan, stream: StreamPlan
+        self, summary: Summary, held: tuple[Array, Array], plan: DataPlan, seed: int, share: float
     ) -> TrainingData:
         n_features, n_targets = self.n_features, len(summary.y.mean)
         tables = [summary.sample.rows.copy(), *held]
@@ -317,34 +306,34 @@ class ParquetSource:
             classes, place = np.unique(np.array(summary.labels), return_inverse=True)
             for rows in tables:
                 rows[:, n_features] = place[rows[:, n_features].astype(np.int64)]
+        sample, validation, calibration = tables
         mean_weight = float(summary.y.count[0]) / summary.n_rows if summary.weighted else None
+        has_missing = bool((summary.x.count < summary.y.count[0]).any()) or bool(np.isnan(validation).any())
 
         def samples(rows: Array, unit: float | None) -> Samples:
             weight = None if unit is None else rows[:, -1] / unit
             return Samples(rows[:, :n_features], rows[:, n_features : n_features + n_targets], weight)
 
-        sample, validation, calibration = tables
-        numbers = plan.scaled and classes is None
+        whole = samples(sample, mean_weight)
+        x_scaling = _scaling(summary.x, whole.x, plan, scaled=plan.scaled)
         return TrainingData(
-            sample=samples(sample, mean_weight),
+            sample=whole,
             measured=samples(sample[:_MEASURED_ROWS], None),
             validation=samples(validation, mean_weight) if len(validation) else None,
             calibration=samples(calibration, None if mean_weight is None else 1.0) if len(calibration) else None,
-            x_scaling=_scaling(summary.x, sample[:, :n_features], plan).joint(self.columns)
-            if plan.scaled
-            else Scaling.identity(n_features),
-            y_scaling=_scaling(summary.y, sample[:, n_features : n_features + n_targets], plan)
-            if numbers
-            else Scaling.identity(n_targets),
+            x_scaling=x_scaling.joint(self.columns) if plan.scaled else x_scaling,
+            y_scaling=_scaling(summary.y, whole.y, plan, scaled=plan.scaled and classes is None),
             input_range=np.nan_to_num(np.stack([summary.lowest, summary.highest]), posinf=0.0, neginf=0.0),
             n_rows=summary.n_rows,
             classes=classes,
-            stream=replace(stream, mean_weight=mean_weight),
+            stream=StreamPlan(summary.counts, mean_weight, seed, share, summary.n_dropped, has_missing),
         )
 
 
-def _scaling(seen: Standardizer, sample: Array, plan: DataPlan) -> Scaling:
+def _scaling(seen: Standardizer, sample: Array, plan: DataPlan, *, scaled: bool) -> Scaling:
     """Scaling by all rows, and for columns whose sample has wild values by the others of the sample."""
+    if not scaled:
+        return Scaling.identity(sample.shape[1])
     bounds = wild_bounds(sample) if plan.clips else None
     if bounds is None:
         return Scaling(seen.mean, seen.scale)
@@ -364,23 +353,7 @@ def read_ahead(read: Callable[[int], _Read], numbers: Sequence[int]) -> Generato
             yield found
 
 
-def missing_rows(data: DataTable, columns: Sequence[str]) -> Array:
-    """Which rows have a null or a NaN in one of the columns, (rows,)."""
-    found = np.zeros(data.n_rows, dtype=bool)
-    for name in columns:
-        column = data.column(name)
-        if column.null_count or pa.types.is_floating(column.type):
-            found |= np.asarray(pc.is_null(column, nan_is_null=pa.types.is_floating(column.type)).to_numpy())
-    return found
-
-
-def without_missing(data: DataTable, missing: Array) -> DataTable:
-    """The table without the rows of :func:`missing_rows`."""
-    table = data.table.filter(~missing) if missing.any() else data.table
-    return replace(data, table=table, sizes=(table.num_rows,))
-
-
-def _number_columns(data: DataTable, names: Sequence[str], decimal: str, n_inputs: int = 0) -> Array:
+def _number_columns(data: DataTable, names: Sequence[str], layout: Layout, n_inputs: int = 0) -> Array:
     """Columns of numbers one after the other, (columns, rows): finite squares, and NaN in the first ``n_inputs`` only."""
     types = [str(data.column(name).type) for name in names]
     single = all(kind == "float" for kind in types)
@@ -389,12 +362,12 @@ def _number_columns(data: DataTable, names: Sequence[str], decimal: str, n_input
         column = data.column(name)
         # Without nulls such a column is a view of what was read; the others are converted and checked one by one.
         plain = column.null_count == 0 and kind in ("float", "double")
-        values[place] = column.to_numpy() if plain else numbers(data, name, decimal)
+        values[place] = filled_array(column, np.nan) if plain else numbers(data, name, layout)
     # One test of all columns, which NaN fails as well. As Python's numbers: the bound is no float32.
     if values.size == 0 or (float(values.max()) <= LARGEST and float(values.min()) >= -LARGEST):
         return values
     for place, name in enumerate(names):
-        checked = numbers(data, name, decimal)  # refuses numbers that are too large
+        checked = numbers(data, name, layout)  # refuses numbers that are too large
         if place >= n_inputs:
             require_rows(data, name, "a number", np.isnan(checked))
     return values

@@ -88,47 +88,42 @@ class Reservoir:
 
     def __init__(self, size: int, n_columns: int) -> None:
         self.size = size
-        self._keys: Array = np.zeros(0)
-        self._rows: Array = np.zeros((0, n_columns))
-        self._pending: list[tuple[Array, Array]] = []
-        self.limit = np.inf
+        self.limit = np.inf  # no row of a larger key is in the sample
+        self._parts: list[tuple[Array, Array]] = [(np.zeros(0), np.zeros((0, n_columns)))]  # keys and rows
 
     def update(self, keys: Array, rows: Array) -> Reservoir:
         low = keys < self.limit
-        if low.any():
-            self._pending.append((keys[low], rows[low]))
-            if sum(len(k) for k, _ in self._pending) >= max(self.size // 4, 1):
-                self._settle()
+        self._parts.append((keys[low], rows[low]))
+        if sum(len(new) for new, _ in self._parts[1:]) >= max(self.size // 4, 1):
+            self._sorted()
         return self
 
     def trim(self, others: Array) -> Reservoir:
         """Leave out the rows that are not in the joint sample with reservoirs of the given keys."""
-        keys = np.concatenate([self.keys, others])
-        if len(keys) > self.size:
-            limit = np.partition(keys, self.size - 1)[self.size - 1]
-            kept = self._keys <= limit
-            self._keys, self._rows = self._keys[kept], self._rows[kept]
+        keys, rows = self._sorted()
+        joint = np.concatenate([keys, others])
+        if len(joint) > self.size:
+            kept = keys <= np.partition(joint, self.size - 1)[self.size - 1]
+            self._parts = [(keys[kept], rows[kept])]
         return self
 
-    def _settle(self) -> None:
-        if self._pending:
-            keys = np.concatenate([self._keys, *(k for k, _ in self._pending)])
-            rows = np.concatenate([self._rows, *(r for _, r in self._pending)])
-            self._pending = []
+    def _sorted(self) -> tuple[Array, Array]:
+        """Keys and rows of the sample by ascending key."""
+        if len(self._parts) > 1:
+            keys, rows = (np.concatenate(part) for part in zip(*self._parts, strict=True))
             order = np.argsort(keys, kind="stable")[: self.size]
-            self._keys, self._rows = keys[order], rows[order]
-            self.limit = float(self._keys[-1]) if len(self._keys) == self.size else np.inf
+            self._parts = [(keys[order], rows[order])]
+            self.limit = float(keys[order[-1]]) if len(order) == self.size else np.inf
+        return self._parts[0]
 
     @property
     def keys(self) -> Array:
-        self._settle()
-        return self._keys
+        return self._sorted()[0]
 
     @property
     def rows(self) -> Array:
         """The sample by ascending key, which is a random order."""
-        self._settle()
-        return self._rows
+        return self._sorted()[1]
 
 
 @dataclass
@@ -162,21 +157,19 @@ class Summary:
 
     def update(self, number: int, part: SourceRows, *, seed: int, held_out_share: float) -> None:
         """Add a row group; ``held_out_share`` of its rows are held out."""
-        y = self._numbered(part.y) if part.y.ndim == 1 else part.y
-        columns = [part.x, y] + ([] if part.weight is None else [part.weight[:, None]])
+        rows, columns = part.rows, [part.x, self._numbered(part.y) if part.y.ndim == 1 else part.y]
+        columns += [] if part.weight is None else [part.weight[:, None]]
         self.n_dropped += part.n_dropped
-        x, weight, rows = part.x, part.weight, part.rows
         if held_out_share > 0:
             held = uniform(seed + 1, rows) < held_out_share
             self.held_out.append(np.concatenate([rows[held, None], *(column[held] for column in columns)], axis=1))
-            columns = [column[~held] for column in columns]
-            x, y, rows = columns[0], columns[1], rows[~held]
-            weight = None if weight is None else weight[~held]
+            rows, columns = rows[~held], [column[~held] for column in columns]
+        x, weight = columns[0], None if part.weight is None else columns[2][:, 0]
         self.counts[number] = len(rows)
         if len(rows) == 0:
             return
         self.x.update(x, weight)
-        self.y.update(y, weight)
+        self.y.update(columns[1], weight)
         self.lowest = np.fmin(self.lowest, np.fmin.reduce(x, axis=0))  # of the known values
         self.highest = np.fmax(self.highest, np.fmax.reduce(x, axis=0))
         keys = uniform(seed, rows)
@@ -186,9 +179,7 @@ class Summary:
     def _numbered(self, labels: Array) -> Array:
         """Places of class labels in :attr:`labels`, (rows, 1); new labels are appended."""
         values, inverse = np.unique(labels, return_inverse=True)
-        for value in values.tolist():
-            if value not in self.labels:
-                self.labels.append(value)
+        self.labels += [value for value in values.tolist() if value not in self.labels]
         if len(self.labels) > MAX_CLASSES:
             raise TableError(
                 f"The target must have at most {MAX_CLASSES:,} classes, got more; --task regression takes numbers."
@@ -230,9 +221,9 @@ class Summary:
 
     def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """The summary as plain values and arrays, for other processes."""
-        arrays = {name: getattr(self, name) for name in ("counts", "lowest", "highest")}
+        arrays = {"counts": self.counts, "lowest": self.lowest, "highest": self.highest}
         for name, part in (("x", self.x), ("y", self.y)):
-            arrays |= {f"{name}.{key}": np.asarray(value) for key, value in vars(part).items()}
+            arrays |= {f"{name}.{key}": value for key, value in vars(part).items()}
         arrays |= {"keys": self.sample.keys, "sample": self.sample.rows}
         if self.held_out:
             arrays["held_out"] = np.concatenate(self.held_out)
@@ -241,11 +232,9 @@ class Summary:
     def merge_state(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Add the :meth:`state` of another process."""
         other = Summary.empty(len(self.counts), len(self.lowest), len(self.y.mean), weighted=self.weighted)
-        other.labels, other.n_dropped = description["labels"], description["n_dropped"]
-        other.counts, other.lowest, other.highest = arrays["counts"], arrays["lowest"], arrays["highest"]
+        vars(other).update(description, **{name: arrays[name] for name in ("counts", "lowest", "highest")})
         for name, part in (("x", other.x), ("y", other.y)):
-            part.count = arrays[f"{name}.count"]
-            part.mean, part.squares = arrays[f"{name}.mean"], arrays[f"{name}.squares"]
+            vars(part).update({key: arrays[f"{name}.{key}"] for key in vars(part)})
         other.sample.update(arrays["keys"], arrays["sample"])
         other.held_out = [arrays["held_out"]] if "held_out" in arrays else []
         self.merge(other)

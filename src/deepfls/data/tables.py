@@ -8,15 +8,19 @@ import re
 import shlex
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, nearest, quoted
-from deepfls.data.csv_form import NULL_TEXTS, CsvForm, open_csv_form, sheet_form, without_comments
+from deepfls._checks.values import Array
+from deepfls.data.csv_form import CsvForm, check_signature, first_sheet, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
+from deepfls.data.frames import KINDS, kind_of, number_array
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt", ".dat", ".data")
 PARQUET_ENDINGS = (".parquet", ".pq")
@@ -50,6 +54,7 @@ class DataTable:
     label: str  # the path or pattern as given, quoted for messages
     files: tuple[Path, ...]
     sizes: tuple[int, ...]  # rows of each file
+    rows: Array | None = None  # numbers of the rows in the files, where some were left out
 
     @property
     def names(self) -> list[str]:
@@ -61,16 +66,32 @@ class DataTable:
 
     def place(self, row: int) -> str:
         """Where to find row ``row`` (from 0): its number from 1 without the header, and its file if there are several."""
+        row = row if self.rows is None else int(self.rows[row])
         if len(self.files) == 1:
             return f"data row {row + 1}"
-        for file, size in zip(self.files, self.sizes, strict=True):
-            if row < size:
-                return f"data row {row + 1} of {quoted(file.name)}"
-            row -= size
-        raise IndexError(row)
+        ends = np.cumsum(self.sizes)
+        number = int(np.searchsorted(ends, row, side="right"))
+        return f"data row {row + 1 - ends[number] + self.sizes[number]} of {quoted(self.files[number].name)}"
 
     def column(self, name: str) -> pa.ChunkedArray:
         return self.table.column(name)
+
+    def known(self, names: Sequence[str]) -> Array:
+        """Which rows have neither a null nor a NaN in these columns, (rows,)."""
+        found = np.ones(self.n_rows, dtype=bool)
+        for name in names:
+            column = self.column(name)
+            is_floating = pa.types.is_floating(column.type)
+            if column.null_count or is_floating:
+                found &= number_array(pc.is_null(column, nan_is_null=is_floating)) == 0
+        return found
+
+    def filtered(self, kept: Array) -> DataTable:
+        """The table with these rows (rows,) alone."""
+        if kept.all():
+            return self
+        rows = np.flatnonzero(kept) if self.rows is None else self.rows[kept]
+        return replace(self, table=self.table.filter(kept), rows=rows)
 
     def require(self, names: Iterable[str], why: str = "") -> None:
         """Raise an error for names that are not columns of the table."""
@@ -152,7 +173,8 @@ def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
         if name.endswith(PARQUET_ENDINGS):
             table = _read_parquet(path, label)
         else:
-            table = (_read_sheet if name.endswith(".xlsx") else _read_csv)(path, label, text_columns)
+            source, form = (_open_sheet if name.endswith(".xlsx") else open_csv_form)(path, label)
+            table = _parsed(source, form, label, text_columns)
         names = list(table.schema.names)  # decodes the header
     # Delimiters at the end of every line, and empty columns of a sheet, make columns without a name and values.
     kept = [k for k, name in enumerate(names) if name or table.schema.field(k).type != pa.null()]
@@ -220,13 +242,8 @@ def _read_parquet(path: Path, label: str) -> pa.Table:
     return table.select([i for i, name in enumerate(table.schema.names) if not PANDAS_INDEX.fullmatch(name)])
 
 
-def _read_csv(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
-    return _parsed(*open_csv_form(path, label), label, text_columns)
-
-
-def _read_sheet(path: Path, label: str, text_columns: Collection[str]) -> pa.Table:
-    from deepfls.data.csv_form import check_signature, first_sheet
-
+def _open_sheet(path: Path, label: str) -> tuple[Any, CsvForm]:
+    """The first sheet of a workbook as CSV, and its form."""
     content = path.read_bytes()
     if not content:
         raise TableError(f"{label} is empty.")
@@ -240,36 +257,26 @@ def _read_sheet(path: Path, label: str, text_columns: Collection[str]) -> pa.Tab
     if sheet.n_sheets > 1:
         sheets = f"{sheet.n_sheets} sheets, of which {quoted(sheet.name)} is read"
         warnings.warn(f"{label} has {sheets}; save another one as CSV to use it.", stacklevel=4)
-    return _parsed(*sheet_form(sheet.rows, label), label, text_columns)
+    return sheet_form(sheet.rows, label)
 
 
 def _parsed(source: Any, form: CsvForm, label: str, text_columns: Collection[str]) -> pa.Table:
     from pyarrow import csv
 
-    def read(source: Any, *, one_thread: bool) -> pa.Table:
-        if not isinstance(source, Path):
-            source.seek(0)
-        # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
-        # interpreter aborts the process.
-        return csv.read_csv(
-            source,
-            read_options=form.reading(use_threads=not one_thread),
-            parse_options=csv.ParseOptions(delimiter=form.delimiter, newlines_in_values=one_thread),
-            convert_options=csv.ConvertOptions(
-                column_types={name: pa.string() for name in (*text_columns, *form.texts)}, null_values=NULL_TEXTS
-            ),
-        )
-
+    types = {name: pa.string() for name in (*text_columns, *form.texts)}
+    # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
+    # interpreter aborts the process.
     with contextlib.suppress(pa.ArrowInvalid):
-        return read(source, one_thread=False)
+        return csv.read_csv(source, **form.options(types, one_thread=False))
     # One thread counts the rows for the message, and accepts line breaks in quotes at the end of a block.
+    options = form.options(types, one_thread=True)
     try:
-        return read(source, one_thread=True)
+        return csv.read_csv(source, **options)
     except pa.ArrowInvalid:
         rest, n_left_out = without_comments(source, form)
         if n_left_out == 0:
             raise
-        table = read(rest, one_thread=True)
+        table = csv.read_csv(rest, **options)
         lines, are = ("line", "is") if n_left_out == 1 else ("lines", "are")
         warnings.warn(f"{n_left_out:,} blank or comment {lines} of {label} {are} left out.", stacklevel=5)
         return table
@@ -303,39 +310,6 @@ def _decoded(table: pa.Table) -> pa.Table:
     """The table with dictionary columns as text."""
     fields = [field.with_type(pa.string()) if pa.types.is_dictionary(field.type) else field for field in table.schema]
     return table.cast(pa.schema(fields)).replace_schema_metadata(None)
-
-
-# Kinds of columns, and the words of messages for their values.
-KINDS = {
-    "number": "numbers",
-    "boolean": "true and false",
-    "text": "text",
-    "category": "categories",
-    "date": "dates or times",
-    "empty": "no values",
-    "bytes": "bytes that are not UTF-8 text",
-    "nested": "lists or records",
-}
-
-
-def kind_of(column_type: pa.DataType) -> str:
-    """The key of :data:`KINDS` for a type."""
-    types = pa.types
-    if types.is_integer(column_type) or types.is_floating(column_type) or types.is_decimal(column_type):
-        return "number"
-    if types.is_boolean(column_type):
-        return "boolean"
-    if types.is_dictionary(column_type):
-        return "category"
-    if types.is_string(column_type) or types.is_large_string(column_type) or str(column_type) == "string_view":
-        return "text"
-    if types.is_temporal(column_type):
-        return "date"
-    if types.is_null(column_type):
-        return "empty"
-    if types.is_binary(column_type) or types.is_large_binary(column_type) or types.is_fixed_size_binary(column_type):
-        return "bytes"
-    return "nested"
 
 
 def is_number(text: str) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import Array
-from deepfls.data.cache import search_folders
+from deepfls._files import search_folders
 
 FILE_NAMES = ("LinkeTurbidities.h5", "Altitude.h5")
 FEATURE_NAMES = ("cos_lat_cos_lon", "cos_lat_sin_lon", "sin_lat", "sin_month", "cos_month", "altitude")

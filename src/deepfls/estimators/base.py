@@ -121,7 +121,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         watched, table = None, None
         if _is_streamed(X, y, sample_weight, eval_set, checkpoints):
             source, attributes = self._source_targets(X)
-            source = source.with_columns(self.columns_ if self._continues else self._column_settings)
+            source = source.with_columns(self._column_settings, self.columns_ if self._continues else None)
             table = source.layout.as_dict()
         else:
             x, columns = self._training_x(X)

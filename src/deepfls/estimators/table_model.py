@@ -7,7 +7,7 @@ import hashlib
 import json
 import pickle
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +17,7 @@ import pyarrow as pa
 from deepfls._checks.arguments import quoted
 from deepfls._checks.values import Array
 from deepfls._files import replaced_file, write_whole
+from deepfls.data.frames import arrow_array
 from deepfls.data.layout import Layout, inputs, numbers, targets
 from deepfls.data.scaling import Standardizer
 from deepfls.data.tables import DataTable, TableError
@@ -34,13 +35,14 @@ MANIFEST = "_deepfls.json"
 
 def layout_of(estimator: FLSRegressor | FLSClassifier) -> Layout:
     """The columns that an estimator was fitted to; without targets for one that was fitted to arrays."""
+    read = {name: getattr(estimator, name) for name in ("missing_values", "decimal") if hasattr(estimator, name)}
     table = getattr(estimator, "table_", None)
     names = estimator.columns_.names if estimator.columns_.named else []
     if table is None:
         classes = getattr(estimator, "classes_", None)
         kind = "number" if classes is None or classes.dtype.kind in "iuf" else "text"
-        return Layout(tuple(names), (), kind)
-    layout = Layout.from_dict(table)
+        return Layout(tuple(names), (), kind, **read)
+    layout = replace(Layout.from_dict(table), **read)
     if names != list(layout.features):
         raise TableError("The model's description of its columns is damaged: train the model again.")
     return layout
@@ -69,11 +71,11 @@ class TableModel:
 
     @property
     def target_names(self) -> list[str]:
-        """Names of the targets; without names, y or y1, y2, ..."""
+        """Names of the targets; without names, y or y0, y1 and so on."""
         if self.layout.targets:
             return list(self.layout.targets)
         n_targets = 1 if self.classes is not None else self.estimator.system_.n_outputs
-        return ["y"] if n_targets == 1 else [f"y{place}" for place in range(1, n_targets + 1)]
+        return ["y"] if n_targets == 1 else [f"y{place}" for place in range(n_targets)]
 
     def inputs(self, data: DataTable) -> Any:
         """The rows of a table as the estimator takes them."""
@@ -91,14 +93,15 @@ class TableModel:
             return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
         used = [column.name for column in columns.columns if column.role != "left out"]
         missing_values = next((c.missing_values for c in columns.columns), None)
-        inputs(data, Layout(tuple(used)), missing_values, "; an empty value in its place counts as missing")
+        read = Layout(tuple(used), missing_values=missing_values)
+        inputs(data, read, "; an empty value in its place counts as missing")
         # Columns that were left out in training may be absent.
         absent = pa.nulls(data.n_rows)
         return pa.table({name: data.column(name) if name in data.names else absent for name in columns.names})
 
     def targets(self, data: DataTable) -> Array:
         """The true values in a table."""
-        return targets(data, self.layout, classes=self.classes is not None, decimal=self.estimator.decimal)
+        return targets(data, self.layout, classes=self.classes is not None)
 
     def predicted(
         self,
@@ -131,7 +134,7 @@ class TableModel:
         twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise TableError(f"Column {quoted(twice[0])} would be written twice, as a target and as an end of an interval.")
-        return pa.table({**columns, **{name: pa.array(values) for name, values in made}})
+        return pa.table({**columns, **{name: arrow_array(values) for name, values in made}})
 
     def _numbers(self, x: Any, n_rows: int, interval: float | None, levels: Sequence[float]) -> Iterator[tuple[str, Any]]:
         estimator: Any = self.estimator
@@ -172,11 +175,11 @@ class PartsWritten(NamedTuple):
 
 def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str = "keep") -> Tables:
     """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
-    from deepfls.data.sources import missing_rows, read_ahead, without_missing
+    from deepfls.data.sources import read_ahead
 
     with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
         for data in tables:
-            yield without_missing(data, missing_rows(data, columns)) if nulls == "drop" else data
+            yield data.filtered(data.known(columns)) if nulls == "drop" else data
 
 
 def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
