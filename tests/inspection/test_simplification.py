@@ -13,8 +13,8 @@ import torch
 from sklearn.metrics import root_mean_squared_error
 
 from deepfls import FLSRegressor, load
-from deepfls.inspection.plain import PlainSystem, shares_of
-from deepfls.inspection.plain_model import fill_system
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import fill_system, shares_of
 from deepfls.inspection.simplification import RuleSubset
 from deepfls.nn.systems import T1FLS
 from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-    from deepfls.inspection.complexity import Complexity
     from deepfls.inspection.explanation import Explanation
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
     from deepfls.inspection.system_plots import MembershipsDisplay
-    from deepfls.inspection.usage import DataExplanation
+    from deepfls.inspection.usage import Complexity, DataExplanation
 
 
 class ResultMethods(FLSEstimator):
@@ -134,7 +133,7 @@ class ResultMethods(FLSEstimator):
         -------
         Complexity
         """
-        from deepfls.inspection.complexity import complexity
+        from deepfls.inspection.usage import complexity
 
         return complexity(self, X)
 

@@ -12,24 +12,9 @@ import numpy as np
 
 from deepfls._checks.arguments import check_count, check_number, check_option, printable
 from deepfls._checks.values import Array
-from deepfls.inspection.plain import PlainSystem, shares_of
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, true_values
-from deepfls.inspection.words import (
-    clauses,
-    consequent_texts,
-    finite_or_none,
-    how_to_read,
-    input_clauses,
-    lower_firing_factor,
-    markdown_name,
-    number_text,
-    rendered,
-    share_text,
-    short_clauses,
-    short_consequent_texts,
-    system_line,
-    vocabulary,
-)
+from deepfls.inspection import words
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, shares_of, true_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -116,8 +101,8 @@ class Rules:
         if format == "table":
             return _table_text(shown, digits)
         if format == "markdown":
-            return _document(shown, "rules.md", markdown_name, digits)
-        return _document(shown, "rules.txt", printable, digits)
+            return words.rendered("rules.md", **_context(shown, words.markdown_name, digits))
+        return words.rendered("rules.txt", **_context(shown, printable, digits))
 
     @property
     def systems(self) -> tuple[Rules, ...]:
@@ -138,7 +123,7 @@ class Rules:
 
     def share_of(self, rule: int) -> str:
         """The share of a rule in percent; empty without shares."""
-        return "" if self.shares is None else share_text(float(self.shares[rule]))
+        return "" if self.shares is None else words.share_text(float(self.shares[rule]))
 
     def to_table(self, digits: int | None = 4) -> Table:
         """A table of rich, for terminals."""
@@ -153,11 +138,11 @@ class Rules:
             table.add_column(name)
         for rule in self.order:
             lines = []
-            for name, word, numbers in short_clauses(self.plain, rule, digits):
+            for name, word, numbers in words.short_clauses(self.plain, rule, digits):
                 comma = ", " if word and numbers else ""
                 between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
                 lines.append(Text.assemble(name, *between, numbers))
-            outcome = Text("\n").join(Text(text) for text in short_consequent_texts(self.plain, rule, digits))
+            outcome = Text("\n").join(Text(text) for text in words.short_consequent_texts(self.plain, rule, digits))
             table.add_row(str(rule + 1), self.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
         return table
 
@@ -170,19 +155,8 @@ class Rules:
     def _repr_html_(self) -> str:
         if self.others:
             return "".join(part._repr_html_() for part in self.systems)
-        shown = [
-            {
-                "number": rule + 1,
-                "share": self.share_of(rule),
-                "conditions": short_clauses(self.plain, rule, 4),
-                "outputs": short_consequent_texts(self.plain, rule, 4),
-            }
-            for rule in self.order[:_RULES_SHOWN]
-        ]
-        more = len(self.order) - _RULES_SHOWN
-        words = [(self.plain.feature_names[m], terms) for m, terms in vocabulary(self.plain, 4)]
-        context = {"about": system_line(self.plain), "effect": self.effect, "rules": shown, "more": more}
-        return rendered("rules.html", **context, vocabulary=words)
+        shown = replace(self, order=self.order[:_RULES_SHOWN])
+        return words.rendered("rules.html", **_context(shown, str, 4, short=True), more=len(self.order) - _RULES_SHOWN)
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
@@ -242,23 +216,23 @@ def summary_html(estimator: FLSEstimator) -> str:
     return rules.top(_LEADING)._repr_html_() + note
 
 
-def _document(rules: Rules, template: str, name: Callable[[object], str], digits: int | None) -> str:
-    """All sets and consequents of the rules in a template; ``name`` makes names safe in its format."""
+def _context(rules: Rules, name: Callable[[object], str], digits: int | None, *, short: bool = False) -> dict[str, Any]:
+    """What templates show: all sets and consequents of the rules or, if short, the first of them."""
     s = rules.plain
     shown = []
     for rule in rules.order:
-        share, factor = rules.share_of(rule), lower_firing_factor(s, rule)
-        shown.append(
-            {
-                "heading": f"Rule {rule + 1}" + (f", {share} of the firing" if share else ""),
-                "conditions": [(name(c.name), c.word, c.numbers) for c in clauses(s, rule, digits)],
-                "factor": number_text(factor, digits) if factor < 1.0 else "",
-                "outputs": consequent_texts(s, rule, digits, name),
-            }
-        )
-    words = [(name(s.feature_names[m]), terms) for m, terms in vocabulary(s, digits)]
-    context = {"about": system_line(s), "reading": how_to_read(s, digits), "effect": rules.effect, "rules": shown}
-    return rendered(template, **context, vocabulary=words)
+        share, factor = rules.share_of(rule), words.lower_firing_factor(s, rule)
+        if short:
+            conditions, outputs = words.short_clauses(s, rule, digits), words.short_consequent_texts(s, rule, digits)
+        else:
+            conditions = [(name(c.name), c.word, c.numbers) for c in words.clauses(s, rule, digits)]
+            outputs = words.consequent_texts(s, rule, digits, name)
+        heading = f"Rule {rule + 1}" + (f", {share} of the firing" if share else "")
+        lower = words.number_text(factor, digits) if factor < 1.0 else ""
+        own = {"heading": heading, "conditions": conditions, "factor": lower, "outputs": outputs}
+        shown.append({"number": rule + 1, "share": share, **own})
+    about = {"about": words.system_line(s), "reading": words.how_to_read(s, digits), "effect": rules.effect}
+    return {**about, "rules": shown, "vocabulary": words.vocabulary(s, digits, name)}
 
 
 def content(rules: Rules) -> dict[str, Any]:
@@ -276,7 +250,7 @@ def content(rules: Rules) -> dict[str, Any]:
         "task": "regression" if s.classes is None else "classification",
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),
-        "dropped": None if effect is None else {name: finite_or_none(v) for name, v in vars(effect).items()},
+        "dropped": None if effect is None else {name: words.finite_or_none(v) for name, v in vars(effect).items()},
         "words": [list(words) for words in s.words],
         "rules": [_rule_content(rules, rule) for rule in rules.order],
     }
@@ -299,9 +273,9 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
                 "lower_half_width": float(lower[rule, m]),
                 "upper_half_width": float(upper[rule, m]),
             }
-            for m, word, *_ in input_clauses(s, rule, 1)
+            for m, word, *_ in words.input_clauses(s, rule, 1)
         ],
-        "lower_firing_times": lower_firing_factor(s, rule),
+        "lower_firing_times": words.lower_firing_factor(s, rule),
         "then": [
             {"output": k, "intercept": float(s.intercepts[rule, k]), "slopes": s.slopes[rule, k].tolist()}
             for k in range(s.n_outputs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,10 +10,9 @@ import numpy as np
 
 from deepfls._checks.arguments import check_number
 from deepfls._checks.values import Array, softmax
-from deepfls.inspection.complexity import Complexity, complexity_of
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
-from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, true_values
-from deepfls.inspection.usage import rule_overlaps
+from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, rule_overlaps, true_values
+from deepfls.inspection.usage import Complexity, complexity_of
 from deepfls.inspection.words import TextTable
 
 if TYPE_CHECKING:
@@ -88,10 +88,8 @@ class SimplifyReport:
             f"{self.n_rules_before} rules became {self.n_rules_after}: {self.measure} {self.error_before:.5g} became "
             f"{self.error_after:.5g} ({self.increase:+.2%}, {self.tolerance:+.2%} allowed)."
         ]
-        for step in self.steps:
-            what = {"merge": "merged {} and {}", "prune": "pruned {}", "drop": "rule {} without {}"}[step.action]
-            what = what.format(*step.rules)
-            lines.append(f"  {what}: {step.error:.5g}")
+        what = {"merge": "merged {} and {}", "prune": "pruned {}", "drop": "rule {} without {}"}
+        lines += [f"  {what[step.action].format(*step.rules)}: {step.error:.5g}" for step in self.steps]
         rows = [
             [name, old, new] for (name, old), (_, new) in zip(self.before.table.rows, self.after.table.rows, strict=True)
         ]
@@ -303,11 +301,8 @@ class RuleSubset(NamedTuple):
 
     def without_condition(self, rule: int, feature: int, z: Array) -> RuleSubset:
         """Without the condition of a rule on an input."""
-        fields = {}
-        for name, value in (("lower_sigmas", np.inf), ("upper_sigmas", np.inf), ("log_heights", 0.0)):
-            fields[name] = getattr(self.plain, name).copy()
-            fields[name][rule, feature] = value
-        s = replace(self.plain, **fields)
+        at = (rule, feature)
+        s = _with_values(self.plain, at, {"lower_sigmas": np.inf, "upper_sigmas": np.inf, "log_heights": 0.0})
         values = self.values._replace(log_lower=self.values.log_lower.copy(), log_upper=self.values.log_upper.copy())
         for part, column in zip(values[:2], _with_rules(s, [rule]).firing(z), strict=True):
             part[:, rule] = column[:, 0]
@@ -367,8 +362,12 @@ def _with_merged_rule(s: PlainSystem, first: int, second: int, shares: Array) ->
         "intercepts": mean(s.intercepts),
         "slopes": mean(s.slopes),
     }
-    fields = {}
-    for name in _PER_RULE:
-        fields[name] = getattr(s, name).copy()
-        fields[name][first] = merged[name]
+    return _with_values(s, first, merged)
+
+
+def _with_values(s: PlainSystem, place: Any, values: Mapping[str, Any]) -> PlainSystem:
+    """The system with other values at a place of some of its fields."""
+    fields = {name: getattr(s, name).copy() for name in values}
+    for name, value in values.items():
+        fields[name][place] = value
     return replace(s, **fields)
