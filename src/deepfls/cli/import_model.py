@@ -63,7 +63,7 @@ def _names(estimator: FLSRegressor) -> list[str]:
 
 def _read_rules(path: Path, *, approximate: bool = False, settings: Mapping[str, Any] | None = None) -> FLSRegressor:
     from deepfls.data.layout import Layout
-    from deepfls.export.fis_reader import FisFileError, read_fis
+    from deepfls.export.fuzzy_tools import FisFileError, read_fis
 
     try:
         estimator = read_fis(path, approximate=approximate, **(settings or {}))

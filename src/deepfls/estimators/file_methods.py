@@ -130,8 +130,7 @@ class FileMethods(FLSEstimator):
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
-        from deepfls.export.c_header import c_header, write_c
-        from deepfls.export.calibrated import CalibratedInterval
+        from deepfls.export.c_header import CalibratedInterval, c_header, write_c
 
         auto = isinstance(margin, str) and margin == "auto"
         header = c_header(
