@@ -198,3 +198,16 @@ def test_filled_system_has_the_values() -> None:
     fill_system(system, changed)
     for name, expected in (("centers", changed.centers), ("sigmas", s.upper_sigmas), ("intercepts", changed.intercepts)):
         np.testing.assert_allclose(getattr(system, name).detach().numpy(), expected, rtol=1e-9)
+
+
+def test_conditions_are_left_out_where_rules_share_terms() -> None:
+    model = FLSRegressor(n_rules=4, n_terms=2, epochs=4, random_state=0).fit(X, Y[:, 0])
+    fewer, report = model.simplify(X, Y[:, 0], tolerance=0.5)
+    assert {step.action for step in report.steps} <= {"prune", "drop"}
+    dropped = [step for step in report.steps if step.action == "drop"]
+    assert dropped
+    rule, name = dropped[0].rules
+    assert f"  rule {rule} without {name}: " in str(report)
+    assert report.after.conditions_per_rule.sum() < report.before.conditions_per_rule.sum()
+    assert report.error_after <= 1.5 * report.error_before
+    assert np.isinf(PlainSystem.of(fewer).upper_sigmas).sum() >= len(dropped)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepfls import FLSRegressor
 from deepfls._checks.arguments import printable
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.words import (
@@ -172,3 +175,15 @@ def test_rules_that_say_the_same_are_named() -> None:
     equal = replace(s, intercepts=s.intercepts[[0] * s.n_rules], slopes=s.slopes[[0] * s.n_rules])
     assert says_the_same(equal)
     assert SAME in how_to_read(equal, 4)
+
+
+def test_categories_are_named_by_their_grade_or_exactly() -> None:
+    table = pd.DataFrame({"color": np.array(["red", "green", "blue"])[np.arange(60) % 3], "size": np.arange(60.0)})
+    s = PlainSystem.of(FLSRegressor(kind="it2", n_rules=2, epochs=2, random_state=0).fit(table, np.arange(60.0)))
+    shown, exact = (clauses(s, 0, digits)[0] for digits in (4, None))
+    assert (shown.name, exact.name) == ("color", "color")
+    grades = {name: (float(low), float(high)) for name, low, high in re.findall(r"(\w+) \((\S+) to (\S+)\)", exact.numbers)}
+    assert grades.keys() == {"red", "green", "blue"}
+    assert all(0.0 < low <= high <= 1.0 for low, high in grades.values())
+    best = max(grades, key=lambda name: grades[name][1])
+    assert shown.numbers.startswith(f"{best} (1.0)")

@@ -45,8 +45,7 @@ _OVERLAP, _SAME = 0.8, 0.1
 _ROWS = 5_000
 # With very many inputs fewer rows, so that the table has at most so many numbers, but no fewer rows than this.
 _NUMBERS, _FEWEST = 2_000_000, 500
-# Rules and inputs that a notebook shows.
-_SHOWN = 20
+_SHOWN = 20  # rules and inputs that a notebook shows
 
 
 @dataclass(frozen=True)
