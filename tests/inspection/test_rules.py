@@ -298,3 +298,12 @@ def test_names_of_a_frame_stand_in_the_text() -> None:
     text = model.rules_as_text(frame)
     assert re.search(r"IF  power is \w+", text)
     assert re.search(r"THEN yield = -?[\d.]+ [+-] [\d.]+ power", text)
+
+
+def test_wide_sets_are_left_out_where_values_are_missing() -> None:
+    x = X.copy()
+    x[::5] = np.nan
+    model = FLSRegressor(kind="t1", n_rules=3, epochs=2, random_state=0).fit(x, Y[:, 0])
+    known, partly = model.rules(X[1:5], drop=0.3), model.rules(x[:5], drop=0.3)
+    assert known.dropped.any()
+    np.testing.assert_array_equal(partly.dropped, known.dropped)

@@ -207,3 +207,13 @@ def test_pushes_of_categories_and_unknown_values_are_grey() -> None:
     assert sorted(display.names) == ["color", "size"]
     assert np.isnan(display.values[:, display.names.index("color")]).all()
     assert np.isfinite(display.values[:, display.names.index("size")]).sum() == len(X) - len(X[::5])
+
+
+def test_rows_whose_input_is_not_known_are_in_no_bin_of_the_map() -> None:
+    x = X.copy()
+    x[::2, 0] = np.nan
+    model = FLSRegressor(kind="t1", n_rules=3, epochs=2, random_state=0).fit(x, Y[:, 0])
+    found = FiringMapDisplay.from_estimator(model, x, n_bins=5)
+    known = FiringMapDisplay.from_estimator(model, x[1::2], n_bins=5)
+    np.testing.assert_array_equal(found.edges, known.edges)
+    np.testing.assert_array_equal(found.shares, known.shares)

@@ -369,11 +369,12 @@ class FiringMapDisplay(Display):
         system: int = 0,
         ax: Axes | None = None,
     ) -> Self:
-        """Firing on rows X along an input; ``system`` is the place, from 0, of one of several systems."""
+        """Firing on the rows of X whose value is known; ``system`` is the place, from 0, of one of several systems."""
         s, title = system_at(estimator, system)
-        x = rows_of(estimator, X)
         m = index_of(feature, s.feature_names, "feature")
-        low, high = float(x[:, m].min()), float(x[:, m].max())
+        x = rows_of(estimator, X)
+        x = x[~np.isnan(x[:, m])]
+        low, high = (float(x[:, m].min()), float(x[:, m].max())) if len(x) else (0.0, 0.0)
         edges = np.linspace(*((low, high) if high > low else s.input_span(m)), n_bins + 1)
         bins = np.clip(np.searchsorted(edges, x[:, m], side="right") - 1, 0, n_bins - 1)
         counts = np.bincount(bins, minlength=n_bins)

@@ -161,33 +161,31 @@ class Rules:
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSRegressor.rules` has the parameters."""
-    first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainModel.of(estimator).systems)
+    model = PlainModel.of(estimator)
+    check_rows_given(X, y)
+    x = None if X is None else rows_of(estimator, X)
+    first, *others = (_system_rules(plain, x, y, drop) for plain in model.systems)
     return replace(first, others=tuple(others))
 
 
-def _system_rules(estimator: FLSEstimator, plain: PlainSystem, X: Any, y: Any, drop: bool | float) -> Rules:
-    check_rows_given(X, y)
-    x = None if X is None else rows_of(estimator, X)
+def _system_rules(plain: PlainSystem, x: Array | None, y: Any, drop: bool | float) -> Rules:
     shares = plain.rule_shares if x is None else shares_of(plain, x)
     dropped = np.zeros(plain.centers.shape, dtype=bool)
     effect = None
     if drop is not False:
         least = _DROP if drop is True else check_number("drop", drop, above=0.0, below=1.0)
-        dropped = _sets_wider_than(plain, plain.input_range if x is None else np.stack([x.min(0), x.max(0)]), least)
+        # fmin and fmax leave out values that are not known.
+        ends = plain.input_range if x is None else np.stack([np.fmin.reduce(x), np.fmax.reduce(x)])
+        if ends is not None:
+            farthest = np.maximum(np.abs(ends[0] - plain.centers), np.abs(ends[1] - plain.centers))
+            # The grade, as it enters the firing, at the end of the range of the input that is farther away.
+            dropped = np.exp(-0.5 * plain.grade_power * np.square(farthest / plain.lower_sigmas)) >= least
         lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
         simpler = replace(plain, lower_sigmas=lower, upper_sigmas=upper)
         effect = _drop_effect(plain, simpler, x, y, dropped)
         plain = simpler
     order = range(plain.n_rules) if shares is None else np.argsort(-shares, kind="stable").tolist()
     return Rules(plain, tuple(order), shares, dropped, effect)
-
-
-def _sets_wider_than(plain: PlainSystem, input_range: Array | None, least: float) -> Array:
-    """Sets whose grade, as it enters the firing, stays at or above ``least`` over the range of their input."""
-    if input_range is None:
-        return np.zeros(plain.centers.shape, dtype=bool)
-    farthest = np.maximum(np.abs(input_range[0] - plain.centers), np.abs(input_range[1] - plain.centers))
-    return np.exp(-0.5 * plain.grade_power * np.square(farthest / plain.lower_sigmas)) >= least
 
 
 def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array) -> DropEffect:
