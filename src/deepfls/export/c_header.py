@@ -42,7 +42,7 @@ from deepfls.export.targets import (
 )
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import AnyModel, PlainModel
+from deepfls.inspection.plain_model import AnyModel, PlainModel, gain_and_reach
 from deepfls.nn.general import GT2FLS
 
 NUMBERS = ("float", "q15", "q31")
@@ -131,19 +131,12 @@ class CalibratedInterval:
         source = estimator.interval_model_ if refitted else estimator
         system = with_finite_widths(PlainModel.of(source))
         n_outputs = system.n_outputs
-        radius = np.zeros(n_outputs)
-        if calibration.method != "none":
-            radius = calibration.quantile(calibration.coverage, np.zeros((1, system.n_features)))[0]
-        gain, reach = np.ones(n_outputs), radius
-        scaled = False
+        gain, reach = gain_and_reach(calibration, system)
+        scaled = calibration.scale is not None
         if calibration.method == "split":
-            gain, reach = np.zeros(n_outputs), radius * np.asarray(source.y_scaling_.scale)
-            if calibration.scale is not None:
-                system, scaled = _with_log_scale(system, source, calibration.scale), True
-        elif calibration.normalized:
-            assert calibration.floor is not None
-            gain, reach = radius, radius * calibration.floor
-        reach = np.broadcast_to(reach, (n_outputs,)).astype(np.float64)
+            gain, reach = np.zeros(n_outputs), reach * np.asarray(source.y_scaling_.scale)
+        if calibration.scale is not None:
+            system = _with_log_scale(system, source, calibration.scale)
         return cls(calibration, gain, reach, system if refitted or scaled else None, scaled, refitted)
 
     def margin(self) -> Array:

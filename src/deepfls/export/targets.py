@@ -1,4 +1,4 @@
-"""What several targets need: rows on which an export is measured, refusals, and the text of files.
+"""What several targets need: rows on which an export is measured, refusals, the text of files, tables and headers of C.
 
 Text comes from Jinja templates; numbers and names are written so that another language reads them back unchanged.
 """
@@ -298,12 +298,12 @@ def interval_text(plain: AnyModel, margins: Array | None) -> str:
 
 
 def rendered_header(
-    template: str, arrays: Iterable[CTable], code_bytes: int, ram_bytes: int, error: float | None = None, **context: Any
+    template: str, arrays: Iterable[CTable], n_code: int, n_ram: int, error: float | None = None, **context: Any
 ) -> CHeader:
-    """The header of a template, with its costs."""
+    """The header of a template, with its costs: bytes of code and of stack."""
     from deepfls import __version__
 
-    table_bytes = sum(array.n_bytes for array in arrays)
-    sizes = {"table_bytes": table_bytes, "code_bytes": code_bytes, "ram_bytes": ram_bytes}
+    n_tables = sum(array.n_bytes for array in arrays)
+    sizes = {"table_bytes": n_tables, "code_bytes": n_code, "ram_bytes": n_ram}
     text = render(template, version=__version__, **sizes, **context)
-    return CHeader(text, table_bytes, table_bytes + code_bytes, ram_bytes, error)
+    return CHeader(text, n_tables, n_tables + n_code, n_ram, error)

@@ -313,6 +313,17 @@ def calibrated_rows(estimator: FLSEstimator, x: Array) -> Array:
     return predicted_set(*arguments) if estimator._classifies else np.stack(predicted_interval(*arguments), axis=1)
 
 
+def gain_and_reach(calibration: Calibration, model: AnyModel) -> tuple[Array, Array]:
+    """Of ends y - gain (y - y_left) - reach and y + gain (y_right - y) + reach, each (outputs,), without groups of rows."""
+    radius = np.zeros(model.n_outputs)
+    if calibration.method != "none":
+        anywhere = np.zeros((1, model.n_features))
+        radius = np.broadcast_to(calibration.quantile(calibration.coverage, anywhere)[0], radius.shape)
+    if calibration.floor is None:
+        return np.ones(model.n_outputs), radius
+    return radius, radius * calibration.floor
+
+
 def reference_row(estimator: FLSEstimator, plain: AnyModel, given: Any = None) -> Array:
     """The row (features,) from which pushes are measured.
 

@@ -31,6 +31,7 @@ from deepfls.inspection.plain_model import (
     calibrated_rows,
     calibration_of,
     check_rows_given,
+    gain_and_reach,
     most_important,
     outputs_of,
     reference_row,
@@ -219,23 +220,16 @@ def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
 
 
 def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
-    """What the page needs to compute calibrated intervals at any point; None where it has none, or only those of its rows.
-
-    The ends are y - gain (y - y_left) - reach and y + gain (y_right - y) + reach, of the system that was calibrated.
-    """
+    """What the page needs to compute calibrated intervals anywhere; None where it has none, or only those of its rows."""
     calibration = calibration_of(estimator)
     if calibration is None or calibration.method != "cqr" or calibration.group_columns:
         return None
     part = getattr(estimator, "interval_model_", None)
     s = PlainModel.of(estimator if part is None else part)
-    radius = calibration.quantile(calibration.coverage, np.zeros((1, s.n_features)))[0]
-    gain, reach = np.ones(s.n_outputs), radius
-    if calibration.normalized:
-        assert calibration.floor is not None
-        gain, reach = radius, radius * calibration.floor
+    gain, reach = gain_and_reach(calibration, s)
     return {
-        "gain": np.broadcast_to(gain, (s.n_outputs,)).tolist(),
-        "reach": np.broadcast_to(reach, (s.n_outputs,)).tolist(),
+        "gain": gain.tolist(),
+        "reach": reach.tolist(),
         "systems": None if part is None else list(map(_system_values, s.systems)),
     }
 

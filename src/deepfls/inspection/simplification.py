@@ -214,7 +214,7 @@ def _fewer_rules(subset: RuleSubset, count: int, *, merges: bool) -> _Options:
         return {"prune": [tuple(rarest[:count])]}
     first, second = np.triu_indices(row_shares.shape[1], 1)
     order = np.argsort(-rule_overlaps(row_shares)[first, second], kind="stable")[:_CANDIDATES]
-    pairs = list(zip(first[order].tolist(), second[order].tolist(), strict=True)) if merges else []
+    pairs: list[tuple[int, ...]] = list(zip(first[order].tolist(), second[order].tolist(), strict=True)) if merges else []
     return {"prune": [(rule,) for rule in rarest[:_CANDIDATES]], "merge": pairs}
 
 
