@@ -17,11 +17,19 @@ from deepfls._files import write_whole
 from deepfls.inspection import words
 from deepfls.inspection.display import new_figure
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import PlainModel, calibration_of, check_rows_given, most_important, reference_row
-from deepfls.inspection.report_page import SHARES, payload_of, title_of
+from deepfls.inspection.plain_model import (
+    PlainModel,
+    calibration_of,
+    check_rows_given,
+    most_important,
+    reference_row,
+    rows_of,
+    true_values,
+)
+from deepfls.inspection.report_page import SHARES, measures_of, settings_of, title_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
-from deepfls.inspection.usage import complexity
+from deepfls.inspection.usage import complexity_of
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -50,8 +58,8 @@ def card_text(
     s, n_systems = model.systems[0], len(model.systems)
     name = words.markdown_name if markdown else printable
     rules = rules_of(estimator)
-    payload = payload_of(estimator, X, y)
-    data = payload["data"]
+    x = None if X is None else rows_of(estimator, X)
+    measures = [] if x is None or y is None else measures_of(estimator, model, x, true_values(model, x, y))
     places = {m: place for place, m in enumerate(most_important(estimator, s.n_features))}
     center = reference_row(estimator, s)
     shown = []
@@ -65,13 +73,13 @@ def card_text(
         "title": name(title or title_of(s)),
         "about": words.system_line(model),
         "systems": "" if n_systems == 1 else f"System 1 of {n_systems}, whose mean is the prediction",
-        "facts": payload["settings"],
+        "facts": settings_of(estimator, model),
         "inputs": _inputs(estimator, s, name),
         "more_inputs": counted(max(0, len(estimator.columns_.names) - _INPUTS), "more input"),
-        "measures": [] if data is None else [(name(m["name"]), m["values"]) for m in data["metrics"]],
-        "n_rows": "" if data is None else counted(data["rows"], "row"),
+        "measures": [(name(one["name"]), one["values"]) for one in measures],
+        "n_rows": "" if x is None else counted(len(x), "row"),
         "calibration": _calibration(estimator),
-        "readability": complexity(estimator, X).table.rows,
+        "readability": complexity_of(model, x).table.rows,
         "vocabulary": words.vocabulary(s, 4, name),
         "rules": shown,
         "more_rules": counted(max(0, s.n_rules - _RULES), "more rule"),

@@ -163,7 +163,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
         "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
         "coverage": None if calibration is None else calibration.coverage,
         "interval": _interval(estimator),
-        "settings": _settings(estimator, s),
+        "settings": settings_of(estimator, s),
         "history": _history(estimator),
         "data": None if x is None else _data(estimator, s, x, y),
     }
@@ -254,7 +254,7 @@ def _output_spans(estimator: FLSEstimator, s: AnyModel) -> tuple[Array, Array]:
     return low - margin, high + margin
 
 
-def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
+def settings_of(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     s = model.systems[0]
     tnorm = "product of the grades" if s.tnorm == "product" else "geometric mean of the grades (htsk)"
     facts = [
@@ -297,19 +297,21 @@ def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, A
     """Summary and sample of the rows; error measures if the true values are given."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
     chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
-    truth = None if y is None else true_values(s, x, y).reshape(len(x), -1)
+    truth = told = None
+    if y is not None:
+        truth = true_values(s, x, y)
+        shown = truth.reshape(len(x), -1)[chosen].tolist()
+        told = [[v if isinstance(v, float) else str(v) for v in row] for row in shown]
     calibrated = None if calibration_of(estimator) is None else calibrated_rows(estimator, x[chosen])
     return {
         "rows": len(x),
         "summary": {name: _finite(f(x, axis=0)) for name, f in _SUMMARY.items()},
-        "metrics": [] if truth is None else _measures(estimator, s, x, truth),
+        "metrics": [] if truth is None else measures_of(estimator, s, x, truth),
         "intervals": None if calibrated is None or estimator._classifies else calibrated.tolist(),
         "sets": None if calibrated is None or not estimator._classifies else calibrated.tolist(),
         "sample": [_finite(row) for row in x[chosen]],
         "places": (chosen + 1).tolist(),
-        "truth": None
-        if truth is None
-        else [[v if isinstance(v, float) else str(v) for v in row] for row in truth[chosen].tolist()],
+        "truth": told,
     }
 
 
@@ -318,13 +320,14 @@ def _finite(values: Array) -> list[Any]:
     return [words.finite_or_none(value) for value in values.tolist()]
 
 
-def _measures(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) -> list[dict[str, Any]]:
+def measures_of(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) -> list[dict[str, Any]]:
+    """Error measures for rows x and their true values; with calibrated intervals also their coverage and width."""
     from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 
     outputs = outputs_of(s, x)
     if s.classes is not None:
-        accuracy = accuracy_score(truth[:, 0], s.classes[outputs.argmax(axis=1)])
-        log_loss = metrics.log_loss(truth[:, 0], softmax(outputs), s.classes)
+        accuracy = accuracy_score(np.ravel(truth), s.classes[outputs.argmax(axis=1)])
+        log_loss = metrics.log_loss(np.ravel(truth), softmax(outputs), s.classes)
         return [{"name": "all classes", "values": {"accuracy": accuracy, "log loss": words.finite_or_none(log_loss)}}]
     measures = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error, "R²": r2_score}
     found: list[dict[str, Any]] = [

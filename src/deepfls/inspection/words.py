@@ -254,10 +254,20 @@ def lower_firing_factor(s: PlainSystem, rule: int) -> float:
     return math.exp(s.grade_power * float(s.log_heights[rule][np.isinf(s.upper_sigmas[rule])].sum()))
 
 
-def consequent_texts(s: PlainSystem, rule: int, digits: int | None, name: Callable[[object], str]) -> list[str]:
-    """The THEN part, one text per output."""
-    every = list(range(s.n_features)) if s.order == 1 else []
-    return [f"{output_name(s, k, name)} = {_linear(s, rule, k, every, digits, name)}" for k in range(s.n_outputs)]
+def consequent_texts(
+    s: PlainSystem, rule: int, digits: int | None, name: Callable[[object], str], count: int | None = None
+) -> list[str]:
+    """The THEN part, one text per output: all terms, or the ``count`` that change it most over the range of their input."""
+    texts = []
+    for k in range(s.n_outputs):
+        chosen, rest = list(range(s.n_features)) if s.order == 1 else [], ""
+        if count is not None and len(chosen) > count:
+            reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
+            chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
+            rest = f" + {counted(s.n_features - count, 'more term')}"
+        terms = [(float(s.slopes[rule, k, m]), name(s.feature_names[m])) for m in chosen]
+        texts.append(f"{output_name(s, k, name)} = {linear_text(s.intercepts[rule, k], terms, digits)}{rest}")
+    return texts
 
 
 def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
@@ -274,23 +284,8 @@ def shown_clauses(found: list[Clause], count: int, name: Callable[[object], str]
 
 
 def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count: int = _SETS_SHOWN) -> list[str]:
-    """The THEN part with the ``count`` terms that change the output most over the range of their input."""
-    if s.order == 0 or s.n_features <= count:
-        return consequent_texts(s, rule, digits, shortened)
-    texts = []
-    for k in range(s.n_outputs):
-        reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
-        chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
-        text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
-    return texts
-
-
-def _linear(
-    s: PlainSystem, rule: int, output: int, inputs: list[int], digits: int | None, name: Callable[[object], str]
-) -> str:
-    terms = [(float(s.slopes[rule, output, m]), name(s.feature_names[m])) for m in inputs]
-    return linear_text(s.intercepts[rule, output], terms, digits)
+    """The THEN part with shortened names and at most ``count`` terms."""
+    return consequent_texts(s, rule, digits, shortened, count)
 
 
 def output_name(s: AnyModel, output: int, name: Callable[[object], str] = str) -> str:
