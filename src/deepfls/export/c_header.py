@@ -303,7 +303,10 @@ def _float_header(
     is_mean = len(parts) > 1
     interval_parts = [] if calibrated is None or calibrated.system is None else _parts(calibrated.system, "_interval")
     every = [*parts, *interval_parts]
-    interval_tables = _interval_tables(plain, margins, calibrated)
+    interval_tables = {} if margins is None else {"margin": CTable(margins, "float")}
+    if calibrated is not None:
+        gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}
+        interval_tables = {**gains, "reach": CTable(calibrated.reach, "float")}
     n_code = sum(code_bytes(part.plain, _CODE) for part in every)
     n_ram = max(_array_bytes(part.plain) + _FRAME[part.plain.kind] for part in every)
     if is_mean:
@@ -352,10 +355,3 @@ def _array_bytes(plain: PlainSystem) -> int:
     """Arrays on the stack: inputs and terms in halves, firing of the rules, outputs of the rules."""
     arrays = 24 * plain.n_features + (12 if plain.kind == "t1" else 20) * plain.n_rules
     return arrays + 4 * plain.n_outputs * (plain.classes is not None)
-
-
-def _interval_tables(plain: AnyModel, margins: Array | None, calibrated: CalibratedInterval | None) -> dict[str, CTable]:
-    if calibrated is None:
-        return {} if margins is None else {"margin": CTable(margins, "float")}
-    gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}
-    return {**gains, "reach": CTable(calibrated.reach, "float")}

@@ -175,7 +175,8 @@ class FixedPoint:
 
     def _reduced(self, lower: Array, upper: Array, values: Array, k: int) -> tuple[Array, Array, Array]:
         def mean(weights: Array) -> Array:
-            return _divided((weights * values).sum(axis=1), weights.sum(axis=1))
+            total = (weights * values).sum(axis=1)  # divided as in C, rounded towards zero
+            return np.sign(total) * (np.abs(total) // weights.sum(axis=1))
 
         start = mean(self._powers(upper))
         if self.plain.kind == "t1":
@@ -264,11 +265,6 @@ def _fraction_bits(values: Array, bits: int) -> int:
 
 def _rounded(values: Array, bits: int) -> Array:
     return np.round(np.asarray(values) * 2.0**bits).astype(np.int64)
-
-
-def _divided(numerator: Array, denominator: Array) -> Array:
-    """Integer division as in C, rounded towards zero."""
-    return np.sign(numerator) * (np.abs(numerator) // denominator)
 
 
 def fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:

@@ -125,17 +125,20 @@ class Explanation:
 
     def to_text(self, *, digits: int = 4, top: int = 10) -> str:
         """Headline, pushes and rules as text: the ``top`` inputs and rules, the others together."""
-        parts = [self.headline(digits)]
-        for k in self._shown_outputs():
-            parts.append(f"{_inputs_heading(self, k)}\n{_inputs_table(self, k, digits, top).text()}")
-            parts.append(f"{_rules_heading(self, k)}\n{_rules_table(self, k, digits, top).text()}")
-        return "\n\n".join([*parts, *_notes(self, digits)]) + "\n"
+        tables = (f"{heading}\n{table.text()}" for heading, table in self._tables(digits, top))
+        return "\n\n".join([self.headline(digits), *tables, *_notes(self, digits)]) + "\n"
 
-    def _shown_outputs(self) -> list[int]:
-        """All targets; the classes in descending order of their probability."""
-        if self.probabilities is None:
-            return list(range(len(self.output_names)))
-        return np.argsort(-self.probabilities, kind="stable").tolist()
+    def _tables(self, digits: int, top: int) -> list[tuple[str, words.TextTable]]:
+        """Pushes and rules with headings: of all targets, or of the classes in descending order of their probability."""
+        shown = np.arange(len(self.output_names))
+        if self.probabilities is not None:
+            shown = np.argsort(-self.probabilities, kind="stable")
+        found = []
+        for k in shown.tolist():
+            label = _output_label(self, k)
+            found.append((f"What pushes {label} away from its value at the reference", _inputs_table(self, k, digits, top)))
+            found.append((f"The rules whose average is {label}", _rules_table(self, k, digits, top)))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: one entry per output, with its rules and inputs."""
@@ -179,10 +182,7 @@ class Explanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        parts: list[tuple[str, list[words.TextTable]]] = [(self.headline(), [])]
-        for k in self._shown_outputs():
-            parts.append((_inputs_heading(self, k), [_inputs_table(self, k, 4, _SHOWN)]))
-            parts.append((_rules_heading(self, k), [_rules_table(self, k, 4, _SHOWN)]))
+        parts = [(self.headline(), []), *((heading, [table]) for heading, table in self._tables(4, _SHOWN))]
         return words.rendered("tables.html", parts=parts, note=" ".join(_notes(self, 4)))
 
 
@@ -234,14 +234,6 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
 
 def _output_label(e: Explanation, k: int) -> str:
     return f"{'' if e.classes is None else 'the score of '}{words.shortened(e.output_names[k])}"
-
-
-def _inputs_heading(e: Explanation, k: int) -> str:
-    return f"What pushes {_output_label(e, k)} away from its value at the reference"
-
-
-def _rules_heading(e: Explanation, k: int) -> str:
-    return f"The rules whose average is {_output_label(e, k)}"
 
 
 def _rules_table(e: Explanation, k: int, digits: int, top: int) -> words.TextTable:

@@ -69,6 +69,10 @@ def card_text(
         conditions = words.shown_clauses(told, _CONDITIONS, name)
         outputs = [name(text) for text in _says(s, rule, center)]
         shown.append({"number": rule + 1, "share": rules.share_of(rule), "conditions": conditions, "outputs": outputs})
+    alone = []  # what a rule that is not shown as a formula says
+    if s.classes is not None or s.n_outputs > 1:
+        what = "The class, with its probability," if s.classes is not None else "The value"
+        alone = [f"{what} is what the rule alone says at the centers of its sets, with the other inputs at their mean."]
     context = {
         "title": name(title or title_of(s)),
         "about": words.system_line(model),
@@ -83,7 +87,7 @@ def card_text(
         "vocabulary": words.vocabulary(s, 4, name),
         "rules": shown,
         "more_rules": counted(max(0, s.n_rules - _RULES), "more rule"),
-        "reading": [*_reading(s), *words.how_to_read(s, 4)],
+        "reading": [*alone, *words.how_to_read(s, 4)],
         "version": __version__,
         "number": _measure_text,
         "picture": None if markdown else _picture(estimator, s),
@@ -121,14 +125,6 @@ def _says(s: PlainSystem, rule: int, reference: Array) -> list[str]:
     chances = softmax(said)
     best = int(chances.argmax())
     return [f"{words.shortened(s.output_names[best])} ({words.share_text(float(chances[best]))})"]
-
-
-def _reading(s: PlainSystem) -> list[str]:
-    """What the card says of the rules beside their exact meaning."""
-    if s.classes is None and s.n_outputs == 1:
-        return []
-    what = "The class, with its probability," if s.classes is not None else "The value"
-    return [f"{what} is what the rule alone says at the centers of its sets, with the other inputs at their mean."]
 
 
 def _measure_text(measure: str, value: float | None) -> str:
