@@ -77,7 +77,7 @@ class Rules:
     others: tuple[Rules, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.order)
+        return sum(len(part.order) for part in self.systems)
 
     def render(self, format: str = "text", *, top: int | None = None, digits: int | None = 4) -> str:  # noqa: A002
         """The rules in one of the formats "text", "markdown", "table" and "json".
@@ -93,33 +93,27 @@ class Rules:
         check_option("format", format, FORMATS)
         if digits is not None:
             check_count("digits", digits, 1, 17)
-        if self.others:
-            return self._render_systems(format, top, digits)
         shown = self.top(top)
         if format == "json":
             return json.dumps(content(shown), ensure_ascii=True, allow_nan=False)
-        if format == "table":
-            return _table_text(shown, digits)
-        if format == "markdown":
-            return words.rendered("rules.md", **_context(shown, words.markdown_name, digits))
-        return words.rendered("rules.txt", **_context(shown, printable, digits))
+        parts = [_text(part, format, digits) for part in shown.systems]
+        if len(parts) == 1:
+            return parts[0]
+        mark = "## " if format == "markdown" else ""
+        heads = (f"{mark}{_system_name(place, len(parts))}" for place in range(len(parts)))
+        return "\n\n".join(f"{head}\n\n{part.strip()}" for head, part in zip(heads, parts, strict=True)) + "\n"
 
     @property
     def systems(self) -> tuple[Rules, ...]:
         """The rules of every system by itself."""
         return (replace(self, others=()), *self.others)
 
-    def _render_systems(self, format: str, top: int | None, digits: int | None) -> str:  # noqa: A002
-        parts = [part.render(format, top=top, digits=digits) for part in self.systems]
-        if format == "json":
-            return json.dumps({"systems": [json.loads(part) for part in parts]}, ensure_ascii=True, allow_nan=False)
-        mark = "## " if format == "markdown" else ""
-        heads = (f"{mark}System {number} of {len(parts)}" for number in range(1, len(parts) + 1))
-        return "\n\n".join(f"{head}\n\n{part.strip()}" for head, part in zip(heads, parts, strict=True)) + "\n"
-
     def top(self, count: int | None) -> Rules:
-        """The first ``count`` rules."""
-        return self if count is None else replace(self, order=self.order[: check_count("top", count)])
+        """The first ``count`` rules, of every system."""
+        if count is None:
+            return self
+        others = tuple(other.top(count) for other in self.others)
+        return replace(self, order=self.order[: check_count("top", count)], others=others)
 
     def share_of(self, rule: int) -> str:
         """The share of a rule in percent; empty without shares."""
@@ -136,14 +130,17 @@ class Rules:
             table.add_column(name, justify="right", no_wrap=True)
         for name in ("IF", "THEN"):
             table.add_column(name)
-        for rule in self.order:
-            lines = []
-            for name, word, numbers in words.short_clauses(self.plain, rule, digits):
-                comma = ", " if word and numbers else ""
-                between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
-                lines.append(Text.assemble(name, *between, numbers))
-            outcome = Text("\n").join(Text(text) for text in words.short_consequent_texts(self.plain, rule, digits))
-            table.add_row(str(rule + 1), self.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
+        for place, part in enumerate(self.systems):
+            if self.others:
+                table.add_row("", "", _system_name(place, len(self.systems)), "", end_section=True)
+            for rule in part.order:
+                lines = []
+                for name, word, numbers in words.short_clauses(part.plain, rule, digits):
+                    comma = ", " if word and numbers else ""
+                    between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
+                    lines.append(Text.assemble(name, *between, numbers))
+                outcome = Text("\n").join(Text(text) for text in words.short_consequent_texts(part.plain, rule, digits))
+                table.add_row(str(rule + 1), part.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
         return table
 
     def __str__(self) -> str:
@@ -209,9 +206,10 @@ def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: An
 def summary_html(estimator: FLSEstimator) -> str:
     """The leading rules of a fitted estimator, for notebooks."""
     rules = rules_of(estimator)
-    more = len(rules) - _LEADING
+    leading = rules.top(_LEADING)
+    more = len(rules) - len(leading)
     note = f"<p>{more:,} more: <code>rules()</code> shows them.</p>" if more > 0 else ""
-    return rules.top(_LEADING)._repr_html_() + note
+    return leading._repr_html_() + note
 
 
 def _context(rules: Rules, name: Callable[[object], str], digits: int | None, *, short: bool = False) -> dict[str, Any]:
@@ -234,7 +232,9 @@ def _context(rules: Rules, name: Callable[[object], str], digits: int | None, *,
 
 
 def content(rules: Rules) -> dict[str, Any]:
-    """The rules as plain values, every number exact."""
+    """The rules as plain values, every number exact; of several systems a list of these."""
+    if rules.others:
+        return {"systems": [content(part) for part in rules.systems]}
     s, effect = rules.plain, rules.effect
     ranges = [None] * s.n_features if s.input_range is None else s.input_range.T.tolist()
     return {
@@ -281,7 +281,16 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
     }
 
 
-def _table_text(rules: Rules, digits: int | None) -> str:
+def _system_name(place: int, count: int) -> str:
+    return f"System {place + 1} of {count}"
+
+
+def _text(rules: Rules, format: str, digits: int | None) -> str:  # noqa: A002
+    """The rules of one system as text, Markdown or a table."""
+    if format == "markdown":
+        return words.rendered("rules.md", **_context(rules, words.markdown_name, digits))
+    if format == "text":
+        return words.rendered("rules.txt", **_context(rules, printable, digits))
     from rich.console import Console
 
     # Width and colours are fixed, so that the text does not depend on the terminal.
