@@ -137,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             header = c_header(plain, prefix="plant", number=number, exp=exp)
             assert plain.input_range is not None
             x = np.random.default_rng(1).uniform(*plain.input_range, (given.rows, plain.n_features))
-            x = x if number == "float" else FixedPoint.of(plain, number).quantized(x)
+            x = x if number == "float" else FixedPoint(plain, number).quantized(x)
             run = emulate(header.text, x, plain.n_outputs, number=number, core=core)
             mean = float(run.instructions.mean())
             base = base or mean

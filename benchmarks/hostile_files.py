@@ -169,7 +169,7 @@ def opened(kind: str, path: Path) -> str:
     from deepfls import load
     from deepfls.data.layout import inputs, learn_layout, targets
     from deepfls.data.tables import read_table
-    from deepfls.export.fis_reader import read_fis
+    from deepfls.export.fuzzy_tools import read_fis
 
     try:
         if kind in ("model", "fis"):

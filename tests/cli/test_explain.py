@@ -138,6 +138,14 @@ def test_explain_tells_what_is_wrong(refused: Refused, model: str) -> None:
     assert refused("explain", "n.fls", code=1) == "There is no model file 'n.fls'. Did you mean 'm.fls'?"
 
 
+def test_explain_treats_the_rules_of_all_systems_alike(run: Run) -> None:
+    run("train", "plant.csv", "--target", "y", "--feature", "x", "--n-systems", "2", *FAST, "--out", "m.fls")
+    found = json.loads(run("explain", "m.fls", "--top", "1", "--json").stdout)
+    assert [len(part["rules"]) for part in found["systems"]] == [1, 1]
+    table = run("explain", "m.fls", "--top", "1", "--format", "table").stdout
+    assert table.index("System 1 of 2") < table.index("System 2 of 2")
+
+
 # Report
 
 

@@ -125,7 +125,7 @@ def test_fixed_point_holds_an_interval_that_is_a_margin(tmp_path: Path) -> None:
 
     model = fitted(kind="t1", **SPLIT, refit=False, normalized_scores=False)
     model.to_c(tmp_path / "plant.h", number="q31", X=X)
-    fixed = FixedPoint.of(PlainSystem.of(model), "q31", X)
+    fixed = FixedPoint(PlainSystem.of(model), "q31", X)
     program = compiled(tmp_path, (tmp_path / "plant.h").read_text(), scalar="int32_t")
     got = run_c(program, fixed.quantized(X), 1, np.int32)
     lower, upper = model.predict_interval(X)

@@ -64,7 +64,7 @@ def test_cortex_m4_gives_the_bits_of_this_machine(systems: dict[str, PlainSystem
 @pytest.mark.parametrize("number", ["q15", "q31"])
 def test_cortex_m3_gives_the_integers_of_numpy(systems: dict[str, PlainSystem], number: str) -> None:
     for kind, plain in systems.items():
-        header, fixed = c_header(plain, prefix="plant", number=number), FixedPoint.of(plain, number)
+        header, fixed = c_header(plain, prefix="plant", number=number), FixedPoint(plain, number)
         x = fixed.quantized(vectors(plain))
         run, expected = embedded.emulate(header.text, x, 1, number=number, core="Cortex-M3"), fixed.output(x)
         np.testing.assert_array_equal(run.y, expected.y)
@@ -85,7 +85,7 @@ def test_stated_sizes_hold_for_other_systems(fields: dict[str, Any]) -> None:
     rows = inputs_of(plain, 100)
     for number, core in (("float", "Cortex-M4"), ("q31", "Cortex-M3")):
         header = c_header(plain, prefix="plant", number=number, exp="builtin", rows=rows)
-        x = rows[:5] if number == "float" else FixedPoint.of(plain, number, rows).quantized(rows[:5])
+        x = rows[:5] if number == "float" else FixedPoint(plain, number, rows).quantized(rows[:5])
         run = embedded.emulate(header.text, x, plain.n_outputs, number=number, core=core)
         assert run.flash <= header.flash_bytes, (number, run.flash - header.table_bytes)
         assert run.stack <= header.ram_bytes, (number, run.stack, header.ram_bytes)

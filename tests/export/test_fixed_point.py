@@ -21,7 +21,7 @@ from deepfls.inspection.plain import PlainSystem
 from export_cases import SANITIZERS, WARNINGS, compiled, inputs_of, needs_gcc, random_plain_system, run_c
 
 TYPES = {"q15": ("int16_t", np.int16), "q31": ("int32_t", np.int32)}
-ONE_RULE = FixedPoint.of(random_plain_system(0, n_rules=1), "q31", inputs_of(random_plain_system(0, n_rules=1), 10))
+ONE_RULE = FixedPoint(random_plain_system(0, n_rules=1), "q31", inputs_of(random_plain_system(0, n_rules=1), 10))
 SYSTEMS: list[dict[str, Any]] = [
     {"kind": "t1"},
     {"kind": "t1", "order": 0, "tnorm": "htsk"},
@@ -39,7 +39,7 @@ SYSTEMS: list[dict[str, Any]] = [
 def test_c_and_numpy_agree_bit_for_bit(fields: dict[str, Any], number: str, tmp_path: Path) -> None:
     plain = random_plain_system(len(str(fields)), **fields)
     rows = inputs_of(plain, 100)
-    fixed = FixedPoint.of(plain, number, rows)
+    fixed = FixedPoint(plain, number, rows)
     scalar, dtype = TYPES[number]
     x = fixed.quantized(inputs_of(plain, 500, stretch=2.0))
     x[0], x[1] = 2**fixed.bits - 1, -(2**fixed.bits)
@@ -59,7 +59,7 @@ def test_c_and_numpy_agree_bit_for_bit(fields: dict[str, Any], number: str, tmp_
 def test_fixed_point_is_close_to_float64(fields: dict[str, Any], number: str, limit: float) -> None:
     plain = random_plain_system(len(str(fields)), **fields)
     x = inputs_of(plain, 1_000)
-    fixed = FixedPoint.of(plain, number, rows=x)
+    fixed = FixedPoint(plain, number, rows=x)
     got, truth = fixed.output(fixed.quantized(x)), plain.output(x)
     for values, expected in zip(got, truth, strict=True):
         assert (np.abs(fixed.values(values) - expected) <= limit * 2 * fixed.output_half).all()
@@ -79,7 +79,7 @@ def test_error_is_measured_on_given_rows_or_drawn_ones() -> None:
     drawn, given_rows = (c_header(plain, prefix="plant", number="q15", rows=rows) for rows in (None, x))
     assert "Error on 10,000 rows drawn from the range of the training data, against float64:" in drawn.text
     assert "Error on 300 given rows, against float64:" in given_rows.text
-    fixed = FixedPoint.of(plain, "q15", x)
+    fixed = FixedPoint(plain, "q15", x)
     wrong = np.abs(fixed.values(fixed.output(fixed.quantized(x)).y) - plain.output(x).y).max()
     assert f"y[0]  at most {wrong:.2g} (" in given_rows.text
     assert given_rows.error == pytest.approx(wrong / (2 * fixed.output_half[0] / 1.1))
@@ -102,7 +102,7 @@ def test_header_takes_its_constants_from_the_table_of_the_package() -> None:
 @pytest.mark.parametrize("number", ["q15", "q31"])
 def test_float_helpers_convert_and_saturate(number: str, tmp_path: Path) -> None:
     plain = random_plain_system(1, n_features=1, n_outputs=1)
-    fixed = FixedPoint.of(plain, number)
+    fixed = FixedPoint(plain, number)
     (tmp_path / "plant.h").write_text(c_header(plain, prefix="plant", number=number).text)
     (tmp_path / "main.c").write_text(
         '#define PLANT_WITH_FLOAT\n#include "plant.h"\n#include <stdio.h>\nint main(void) { float x; '
@@ -130,7 +130,7 @@ def test_classifier_in_fixed_point(number: str, tmp_path: Path) -> None:
     model = FLSClassifier(n_rules=4, epochs=5, random_state=0).fit(x, labels)
     model.to_c(tmp_path / "classes.h", prefix="plant", number=number, X=x)
     scalar, dtype = TYPES[number]
-    fixed = FixedPoint.of(PlainSystem.of(model), number, x)
+    fixed = FixedPoint(PlainSystem.of(model), number, x)
     program = compiled(tmp_path, (tmp_path / "classes.h").read_text(), scalar=scalar)
     got = run_c(program, fixed.quantized(x), 3, dtype)
     probabilities = model.predict_proba(x)

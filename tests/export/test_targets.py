@@ -15,7 +15,7 @@ from jinja2 import UndefinedError
 
 from deepfls.export.c_header import c_header
 from deepfls.export.onnx import onnx_bytes
-from deepfls.export.targets import CTable, identifiers, literal, quoted, render
+from deepfls.export.targets import CTable, identifiers, literal, one_line, quoted, render, spaced
 from export_cases import WARNINGS, compiled, needs_gcc, random_plain_system
 
 
@@ -30,6 +30,15 @@ def test_float_literal_identifies_its_float32(value: float) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_double_literal_identifies_its_float64(value: float) -> None:
     assert float(literal(value)) == value
+
+
+def test_texts_are_those_of_other_languages() -> None:
+    values = [(0.1, "float"), (3, "float"), (0.1, "double"), (-5, "int64_t"), (7, "int32_t")]
+    assert [literal(*value) for value in values] == ["0.100000001f", "3.0f", "0.1", "-5LL", "7"]
+    assert spaced([1, 0.5]) == "1.0 0.5"
+    assert quoted("flow */ system(1);") == '"flow \\u002a\\u002f system(1);"'
+    assert one_line("heat 'in'\n[Rules]") == "heat _in__[Rules]"
+    assert identifiers(["heat", "heat", "2nd", "°C"], "x") == ["heat", "heat_1", "x2nd", "x_C"]
 
 
 @needs_gcc

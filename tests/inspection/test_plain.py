@@ -12,10 +12,9 @@ import pytest
 from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls._checks.values import softmax
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE
-from deepfls.inspection import plain
-from deepfls.inspection.plain import PlainSystem, firing_shares, rule_weights, shares_of
-from deepfls.inspection.plain_model import outputs_of
-from deepfls.inspection.plain_weights import RuleWeights
+from deepfls.inspection import plain_model
+from deepfls.inspection.plain import PlainSystem, RuleWeights, firing_shares
+from deepfls.inspection.plain_model import outputs_of, rule_weights, shares_of
 from inspection_cases import NEW, SYSTEMS, X, Y, regressor
 
 ROUNDING = TOLERANCE * np.finfo(np.float64).eps
@@ -105,7 +104,7 @@ def test_firing_far_below_the_largest_is_held_at_the_floor() -> None:
 
 def test_rows_in_chunks_give_the_same_outputs_and_shares(monkeypatch: pytest.MonkeyPatch) -> None:
     system = PlainSystem.of(regressor("bmm"))
-    monkeypatch.setattr(plain, "_CHUNK", 7)
+    monkeypatch.setattr(plain_model, "_CHUNK", 7)
     np.testing.assert_allclose(outputs_of(system, X), system.output(X).y, rtol=1e-12)
     np.testing.assert_allclose(shares_of(system, X), firing_shares(*system.firing(X)).mean(axis=0), rtol=1e-12)
 

@@ -15,6 +15,7 @@ from sklearn.metrics import root_mean_squared_error
 
 from deepfls import FLSRegressor
 from deepfls.inspection import rules_of
+from deepfls.inspection.rules import content
 from inspection_cases import HOSTILE, LABELS, NEW, SYSTEMS, X, Y, classifier, hostile_regressor, regressor
 
 
@@ -298,3 +299,30 @@ def test_names_of_a_frame_stand_in_the_text() -> None:
     text = model.rules_as_text(frame)
     assert re.search(r"IF  power is \w+", text)
     assert re.search(r"THEN yield = -?[\d.]+ [+-] [\d.]+ power", text)
+
+
+def test_wide_sets_are_left_out_where_values_are_missing() -> None:
+    x = X.copy()
+    x[::5] = np.nan
+    model = FLSRegressor(kind="t1", n_rules=3, epochs=2, random_state=0).fit(x, Y[:, 0])
+    known, partly = model.rules(X[1:5], drop=0.3), model.rules(x[:5], drop=0.3)
+    assert known.dropped.any()
+    np.testing.assert_array_equal(partly.dropped, known.dropped)
+
+
+def test_rules_of_several_systems_are_shown_in_every_form() -> None:
+    model = FLSRegressor(n_rules=4, n_systems=2, epochs=2, random_state=0).fit(X, Y[:, 0])
+    rules = model.rules()
+    leading = rules.top(2)
+    assert (len(rules), len(leading)) == (8, 4)
+    assert leading.render() == rules.render(top=2)
+    assert leading._repr_html_().count("<tr style=") == 4
+    parts = content(leading)["systems"]
+    assert [len(part["rules"]) for part in parts] == [2, 2]
+    assert parts == json.loads(leading.render("json"))["systems"]
+    console = Console(width=120)
+    with console.capture() as capture:
+        console.print(leading)
+    shown = capture.get()
+    assert shown.index("System 1 of 2") < shown.index("System 2 of 2")
+    assert shown.count(" x0 is ") == 4

@@ -13,8 +13,8 @@ import torch
 from sklearn.metrics import root_mean_squared_error
 
 from deepfls import FLSRegressor, load
-from deepfls.inspection.plain import PlainSystem, shares_of
-from deepfls.inspection.plain_model import fill_system
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import fill_system, shares_of
 from deepfls.inspection.simplification import RuleSubset
 from deepfls.nn.systems import T1FLS
 from inspection_cases import LABELS, NEW, SYSTEMS, X, Y, classifier, regressor
@@ -198,3 +198,16 @@ def test_filled_system_has_the_values() -> None:
     fill_system(system, changed)
     for name, expected in (("centers", changed.centers), ("sigmas", s.upper_sigmas), ("intercepts", changed.intercepts)):
         np.testing.assert_allclose(getattr(system, name).detach().numpy(), expected, rtol=1e-9)
+
+
+def test_conditions_are_left_out_where_rules_share_terms() -> None:
+    model = FLSRegressor(n_rules=4, n_terms=2, epochs=4, random_state=0).fit(X, Y[:, 0])
+    fewer, report = model.simplify(X, Y[:, 0], tolerance=0.5)
+    assert {step.action for step in report.steps} <= {"prune", "drop"}
+    dropped = [step for step in report.steps if step.action == "drop"]
+    assert dropped
+    rule, name = dropped[0].rules
+    assert f"  rule {rule} without {name}: " in str(report)
+    assert report.after.conditions_per_rule.sum() < report.before.conditions_per_rule.sum()
+    assert report.error_after <= 1.5 * report.error_before
+    assert np.isinf(PlainSystem.of(fewer).upper_sigmas).sum() >= len(dropped)

@@ -1,6 +1,8 @@
-"""Usage, dead and near-duplicate rules, and ranks of the inputs on a table."""
+"""What can be read in a model, usage and near-duplicates of its rules, and ranks of its inputs on a table."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,8 @@ from sklearn.metrics import root_mean_squared_error
 
 from deepfls import FLSRegressor
 from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import rule_weights
+from deepfls.inspection.usage import complexity_of
 from inspection_cases import LABELS, X, Y, classifier, regressor
 
 RNG = np.random.default_rng(1)
@@ -128,3 +132,45 @@ def test_two_rules_that_never_fire_are_no_duplicates() -> None:
     found = model.explain_data(PLAIN, TARGET)
     assert found.dead == (1, 2)
     assert found.duplicates == ()
+
+
+def shared_system() -> PlainSystem:
+    """Five rules that share two sets on the first two inputs and have no condition on the others."""
+    s = PlainSystem.of(regressor("t1-constant"))
+    assert s.input_range is not None
+    low, high = s.input_range
+    centers = np.tile(low, (5, 1))
+    centers[2:] = high
+    sigmas = np.tile((high - low) / 4, (5, 1))
+    sigmas[:, 2], sigmas[:, 3] = np.inf, 100 * (high - low)[3]
+    return replace(s, centers=centers, lower_sigmas=sigmas, upper_sigmas=sigmas)
+
+
+def test_card_counts_conditions_and_different_sets() -> None:
+    card = complexity_of(shared_system())
+    assert card.conditions_per_rule.tolist() == [2] * 5
+    assert card.sets_per_input.tolist() == [2, 2, 0, 0]
+    # Centers four sigmas apart cross at two.
+    assert card.overlap == pytest.approx(np.exp(-2.0))
+    assert "no neighbours" not in str(card)
+    assert "rows" not in str(card)
+
+
+def test_card_measures_shares_of_rows() -> None:
+    model = regressor("km")
+    card = model.complexity(X)
+    s = PlainSystem.of(model)
+    assert card.n_rows == len(X)
+    assert card.explained == pytest.approx((rule_weights(s, X).crisp.mean(axis=2).max(axis=1) >= 0.5).mean())
+    assert card.unknown == pytest.approx((model.firing_strengths(X).upper.max(axis=1) < 0.05).mean())
+    assert model.complexity(X + 1e6).unknown == 1.0
+    assert card.to_dict()["rules"] == 5
+    assert "rows on which no rule fires well" in card._repr_html_()
+
+
+def test_simplification_states_the_card_before_and_after() -> None:
+    simpler, report = regressor("km").simplify(X, Y, tolerance=5.0)
+    assert report.before.n_rules == 5
+    assert report.after.n_rules == simpler.n_rules < 5
+    assert "readability" in str(report)
+    assert report.to_dict()["after"]["rules"] == simpler.n_rules

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepfls import FLSRegressor
 from deepfls._checks.arguments import printable
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.words import (
@@ -19,6 +22,7 @@ from deepfls.inspection.words import (
     consequent_texts,
     how_to_read,
     linear_text,
+    listed,
     lower_firing_factor,
     markdown_name,
     number_text,
@@ -42,6 +46,16 @@ def test_number_reads_back_exactly_with_all_digits(value: float) -> None:
 @given(st.floats(min_value=1e-30, max_value=1e30), st.integers(1, 17))
 def test_number_keeps_its_significant_digits(value: float, digits: int) -> None:
     assert float(number_text(value, digits)) == pytest.approx(value, rel=0.51 * 10.0 ** (1 - digits))
+
+
+def test_numbers_and_names_read_as_stated() -> None:
+    assert [number_text(1013.2567, 4), number_text(123456.7, 4)] == ["1013", "123457"]
+    assert number_text(0.1 + 0.2, None) == "0.30000000000000004"
+    assert [share_text(share) for share in (0.1234, 0.00001, 0.99999, 1.0)] == ["12.3 %", "<0.1 %", ">99.9 %", "100.0 %"]
+    assert [listed(["Y1"]), listed(["red", "green", "blue"])] == ["Y1", "red, green and blue"]
+    assert markdown_name("a|b <i>") == "a\\|b &lt;i&gt;"
+    assert linear_text(471.3, [(-1.9, "AT"), (0.25, "V")], 4) == "471.3 - 1.9 AT + 0.25 V"
+    assert [position_word(14.0, width, 0.0, 40.0) for width in (5.0, 100.0)] == ["low", "almost any value"]
 
 
 @pytest.mark.parametrize(("place", "word"), [*zip((0.0, 0.3, 0.5, 0.7, 1.0), LABELS, strict=True)])
@@ -161,3 +175,15 @@ def test_rules_that_say_the_same_are_named() -> None:
     equal = replace(s, intercepts=s.intercepts[[0] * s.n_rules], slopes=s.slopes[[0] * s.n_rules])
     assert says_the_same(equal)
     assert SAME in how_to_read(equal, 4)
+
+
+def test_categories_are_named_by_their_grade_or_exactly() -> None:
+    table = pd.DataFrame({"color": np.array(["red", "green", "blue"])[np.arange(60) % 3], "size": np.arange(60.0)})
+    s = PlainSystem.of(FLSRegressor(kind="it2", n_rules=2, epochs=2, random_state=0).fit(table, np.arange(60.0)))
+    shown, exact = (clauses(s, 0, digits)[0] for digits in (4, None))
+    assert (shown.name, exact.name) == ("color", "color")
+    grades = {name: (float(low), float(high)) for name, low, high in re.findall(r"(\w+) \((\S+) to (\S+)\)", exact.numbers)}
+    assert grades.keys() == {"red", "green", "blue"}
+    assert all(0.0 < low <= high <= 1.0 for low, high in grades.values())
+    best = max(grades, key=lambda name: grades[name][1])
+    assert shown.numbers.startswith(f"{best} (1.0)")

@@ -145,7 +145,7 @@ def _names(estimator: FLSRegressor) -> list[str]:
 def _read_rules(path: Path, **how: Any) -> FLSRegressor:
     """The estimator of a .fis file with the layout of a table; ``how`` are options of :func:`read_fis`."""
     from deepfls.data.layout import Layout
-    from deepfls.export.fis_reader import FisFileError, read_fis
+    from deepfls.export.fuzzy_tools import FisFileError, read_fis
 
     try:
         estimator = read_fis(path, **how)

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 _Estimator = TypeVar("_Estimator", FLSRegressor, FLSClassifier)
 
-# Rows of a row group of a dataset that is stored for training.
-_GROUP_ROWS = 65_536
-# Rows that a worker predicts at a time.
-_BATCH_ROWS = 65_536
+# Rows of a row group of a dataset that is stored for training, and rows that a worker predicts at a time.
+_GROUP_ROWS = _BATCH_ROWS = 65_536
 
 
 class ClusterError(OSError):
@@ -103,13 +101,16 @@ def fit(
         if storage_path is None:
             storage_path = stack.enter_context(tempfile.TemporaryDirectory(prefix="deepfls-ray-"))
         storage = str(storage_path) if "://" in str(storage_path) else str(Path(storage_path).absolute())
-        _check_folder(f"{storage}/{name}", resume=resume)
+        folder = f"{storage}/{name}"
+        # Ray would continue an earlier run in any case.
+        if not resume and any("checkpoint" in Path(info.path).name for info in _files_in(folder)):
+            raise CheckpointError(
+                f"storage_path must hold no earlier run of the same name, got {folder!r}: continue it with resume=True "
+                "(--resume), or give another folder."
+            )
         rows = _parquet_source(source, f"{storage}/{name}-rows", columns, resume=resume)
-        work = {
-            "estimator": estimator,
-            "source": rows,
-            "checkpoints": ReportedCheckpoints("", checkpoint_every, resume=True),
-        }
+        checkpoints = ReportedCheckpoints("", checkpoint_every, resume=True)
+        work = {"estimator": estimator, "source": rows, "checkpoints": checkpoints}
         with_gpu = each.get("GPU", 0) > 0
         trainer = TorchTrainer(
             trained,
@@ -299,17 +300,12 @@ def _long_start_timeout() -> Iterator[None]:
             os.environ.pop(name, None)
 
 
-def _check_folder(folder: str, *, resume: bool) -> None:
-    """Refuse the folder of an earlier run unless it is to be continued: Ray would continue it in any case."""
+def _files_in(folder: str) -> list[Any]:
+    """The files of a folder or address; none where it does not exist."""
     from pyarrow import fs
 
     system, path = fs.FileSystem.from_uri(folder)
-    selector = fs.FileSelector(path, allow_not_found=True)
-    if not resume and any("checkpoint" in Path(info.path).name for info in system.get_file_info(selector)):
-        raise CheckpointError(
-            f"storage_path must hold no earlier run of the same name, got {folder!r}: continue it with resume=True "
-            "(--resume), or give another folder."
-        )
+    return list(system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
 
 
 def _parquet_source(source: Any, folder: str, columns: dict[str, Any], *, resume: bool) -> ParquetSource:
@@ -324,16 +320,9 @@ def _parquet_source(source: Any, folder: str, columns: dict[str, Any], *, resume
         raise ValueError("target must be given with a path or a dataset: the column to predict.")
     if not isinstance(source, ray.data.Dataset):
         return ParquetSource(source, **columns)
-    if not (resume and _has_files(folder)):
+    if not (resume and _files_in(folder)):
         source.write_parquet(folder, row_group_size=_GROUP_ROWS)
     return ParquetSource(f"{folder}/*.parquet", **columns)
-
-
-def _has_files(folder: str) -> bool:
-    from pyarrow import fs
-
-    system, path = fs.FileSystem.from_uri(folder)
-    return bool(system.get_file_info(fs.FileSelector(path, allow_not_found=True)))
 
 
 def _progress_printer() -> Any:
@@ -353,9 +342,8 @@ def _reason(error: Exception) -> str:
     """The first failure of a worker, in one line."""
     failures = getattr(error, "worker_failures", None) or {}
     causes = [getattr(failure, "_base_exc", failure) for _, failure in sorted(failures.items())]
-    return _one_line(
-        next((cause for cause in causes if isinstance(cause, (ValueError, TypeError))), (causes or [error])[0])
-    )
+    own = [cause for cause in causes if isinstance(cause, (ValueError, TypeError))]
+    return _one_line((own or causes or [error])[0])
 
 
 def _cause(error: BaseException) -> BaseException:

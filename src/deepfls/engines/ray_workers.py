@@ -94,9 +94,9 @@ class BatchPredictor:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         table = DataTable(batch, "the dataset", (Path(),), (batch.num_rows,))
+        made = self._model.predicted(table, keep=self._keep or (), **self._how)
         if self._keep is not None:
-            return self._model.predicted(table, keep=self._keep, **self._how)
-        made = self._model.predicted(table, keep=(), **self._how)
+            return made
         for place, column in enumerate(name for name in batch.schema.names if name not in made.schema.names):
             made = made.add_column(place, batch.schema.field(column), batch.column(column))
         return made

@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
     from deepfls.export.c_header import CReport
     from deepfls.export.onnx import OnnxReport
-    from deepfls.inspection.complexity import Complexity
     from deepfls.inspection.explanation import Explanation
     from deepfls.inspection.plain import PlainSystem
     from deepfls.inspection.plain_model import PlainModel
     from deepfls.inspection.rules import Rules
     from deepfls.inspection.simplification import Simplification
     from deepfls.inspection.system_plots import MembershipsDisplay
-    from deepfls.inspection.usage import DataExplanation
+    from deepfls.inspection.usage import Complexity, DataExplanation
 
 
 class Methods(FLSEstimator):
@@ -134,7 +133,7 @@ class Methods(FLSEstimator):
         X : array or frame, shape (rows, features), optional
             Rows on which to measure the share explained by the strongest rule, and the share for which no rule fires well.
         """
-        from deepfls.inspection.complexity import complexity
+        from deepfls.inspection.usage import complexity
 
         return complexity(self, X)
 
@@ -307,8 +306,7 @@ class Methods(FLSEstimator):
         >>> "plant_predict(const float x[PLANT_INPUTS], float y[PLANT_OUTPUTS])" in path.read_text()
         True
         """
-        from deepfls.export.c_header import c_header, write_c
-        from deepfls.export.calibrated import CalibratedInterval
+        from deepfls.export.c_header import CalibratedInterval, c_header, write_c
 
         auto = isinstance(margin, str) and margin == "auto"
         header = c_header(

@@ -4,6 +4,6 @@ Everything is made from a :class:`deepfls.inspection.plain.PlainSystem`, the sys
 FLL and .fis files is in ``templates/``. May import every folder up to ``inspection``.
 """
 
-from deepfls.export.fis_reader import FisFileError, read_fis
+from deepfls.export.fuzzy_tools import FisFileError, read_fis
 
 __all__ = ["FisFileError", "read_fis"]

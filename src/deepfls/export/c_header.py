@@ -1,7 +1,15 @@
-"""A trained system as one C99 header for microcontrollers, in float32 or in fixed point: tables, sizes, operation counts.
+"""A trained system as one C99 header for microcontrollers: in float32, with its calibrated interval; costs of both forms.
 
-The text of a header is in ``templates/float.h`` and ``templates/fixed.h``. Fixed point is for cores without a
-floating-point unit.
+The text of a header is in ``templates/float.h``. Fixed point, in ``fixed_point.py``, is for cores without a floating-point
+unit.
+
+Every calibration without groups is an affine function of the crisp output y and the ends l, r of the type-reduced set,
+
+    y - gain (y - l) - reach s,    y + gain (r - y) + reach s,
+
+limited so that it contains y. "cqr" has gain 1 and its offset as reach; with normalised scores gain and reach are
+proportional to the radius. "split" has gain 0, and s is 1 or the local scale, whose logarithm is an output of a Type-1
+system with the same sets.
 """
 
 from __future__ import annotations
@@ -9,8 +17,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,38 +26,34 @@ import numpy as np
 from deepfls._checks.arguments import check_count, check_number, check_option
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
-from deepfls.export import fixed_point
-from deepfls.export.calibrated import CalibratedInterval
+from deepfls.estimators.calibration import Calibration
 from deepfls.export.centered import CenteredIntegers
-from deepfls.export.fixed_point import EXPONENT_BITS, FixedPoint, check_error
-from deepfls.export.targets import ColumnForm, CTable, check_holdable, check_type_reduction, refuse_form, render
+from deepfls.export.fixed_point import fixed_header
+from deepfls.export.targets import (
+    CHeader,
+    ColumnForm,
+    CTable,
+    check_type_reduction,
+    code_bytes,
+    interval_text,
+    refuse_form,
+    rendered_header,
+    with_finite_widths,
+)
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import AnyModel
+from deepfls.inspection.plain_model import AnyModel, PlainModel, gain_and_reach
+from deepfls.nn.general import GT2FLS
 
 NUMBERS = ("float", "q15", "q31")
 EXPONENTIALS = ("libm", "builtin")
 _LONGEST_PREFIX = 40
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
-# Bytes of code and of stack without arrays, rounded up from those of gcc 12 -O2 for a Cortex-M4 (float) and a Cortex-M3
-# (fixed point); tests/export/test_embedded.py compares them with the compiler.
-_FLOAT_CODE = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400, "calibrated": 400, "mean": 150}
-_FIXED_CODE = {"t1": 700, "it2": 2_300, "classes": 1_000, "direct": 1_000}
-_FLOAT_FRAME = {"t1": 140, "it2": 180}
-_FIXED_FRAME = {"t1": 160, "it2": 260}
-
-
-class CHeader(NamedTuple):
-    """A header and its costs: bytes of tables, of flash (tables and code, without libm), and of stack.
-
-    ``error`` is the largest error of fixed point as a share of the output's range; None in float.
-    """
-
-    text: str
-    table_bytes: int
-    flash_bytes: int
-    ram_bytes: int
-    error: float | None = None
+# Bytes of code and of stack without arrays, rounded up from those of gcc 12 -O2 for a Cortex-M4;
+# tests/export/test_embedded.py compares them with the compiler.
+_CODE = {"t1": 1_650, "it2": 2_300, "classes": 1_000, "direct": 1_400, "calibrated": 400, "mean": 150}
+_FRAME = {"t1": 140, "it2": 180}
+_REMEDY = "train with {}, or export with margin=None, where the interval is the type-reduced set"
 
 
 class OperationCounts(NamedTuple):
@@ -79,17 +82,118 @@ class CReport(NamedTuple):
 
 
 class _SystemPart(NamedTuple):
-    """A system of a header; ``suffix`` extends the prefix of its names.
-
-    ``share`` is its share in the crisp outputs, and ``set_share`` that in the type-reduced set.
-    """
+    """A system of a header; ``suffix`` extends the prefix of its names."""
 
     suffix: str
     plain: PlainSystem
     integers: CenteredIntegers
-    tables: Mapping[str, CTable]
-    share: float = 1.0
-    set_share: float = 1.0
+    share: float = 1.0  # in the crisp outputs
+    set_share: float = 1.0  # in the type-reduced set
+
+    @property
+    def tables(self) -> dict[str, CTable]:
+        found = dict(self.integers.tables)
+        if self.plain.bounds is not None:
+            found["low"], found["high"] = (
+                CTable(np.clip(end, -_LARGEST_FLOAT, _LARGEST_FLOAT), "float") for end in self.plain.bounds
+            )
+        if self.plain.mix is not None:
+            found["mix"] = CTable(self.plain.mix, "float")
+        return found
+
+
+@dataclass(frozen=True)
+class CalibratedInterval:
+    """Gains and reaches (outputs,) of a calibrated interval.
+
+    ``system`` computes y, l and r if the system of the predictions does not. If ``scaled``, its outputs are followed by as
+    many logarithms of the local scale. If ``refitted``, the interval must also contain the prediction of the other system.
+    """
+
+    calibration: Calibration
+    gain: Array
+    reach: Array
+    system: PlainModel | None
+    scaled: bool
+    refitted: bool
+
+    @classmethod
+    def of(cls, estimator: Any) -> CalibratedInterval | None:
+        """The interval of a fitted estimator; None if it has none, an error if C has no form for it."""
+        calibration: Calibration | None = getattr(estimator, "calibration_", None)
+        if calibration is None or estimator._classifies:
+            return None
+        if calibration.group_columns:
+            refuse_form("A C header", "its intervals are calibrated by groups", _REMEDY.format("group_calibration=None"))
+        if isinstance(estimator.system_, GT2FLS):
+            refuse_form("A C header", "its intervals are planes", _REMEDY.format("kind='it2'") + " of the widest plane")
+        refitted = getattr(estimator, "interval_model_", None) is not None
+        source = estimator.interval_model_ if refitted else estimator
+        system = with_finite_widths(PlainModel.of(source))
+        n_outputs = system.n_outputs
+        gain, reach = gain_and_reach(calibration, system)
+        scaled = calibration.scale is not None
+        if calibration.method == "split":
+            gain, reach = np.zeros(n_outputs), reach * np.asarray(source.y_scaling_.scale)
+        if calibration.scale is not None:
+            system = _with_log_scale(system, source, calibration.scale)
+        return cls(calibration, gain, reach, system if refitted or scaled else None, scaled, refitted)
+
+    def margin(self) -> Array:
+        """The margin (outputs,) of an interval that is only a margin around the type-reduced set; else an error."""
+        if self.system is not None or self.scaled or not (np.isin(self.gain, (0.0, 1.0)).all() and (self.reach >= 0).all()):
+            refuse_form(
+                "A C header in fixed point",
+                "its calibrated interval is more than a margin around what the system gives",
+                _REMEDY.format("refit=False and normalized_scores=False"),
+            )
+        return self.reach
+
+    @property
+    def text(self) -> str:
+        """What the interval is, for comments of a header."""
+        c = self.calibration
+        if c.method == "none":
+            return f"type-reduced set as trained for a coverage of {c.coverage:g}, not calibrated"
+        return f"interval of coverage {c.coverage:g}, calibrated ({c.method}) on {c.n_rows:,} held-out rows"
+
+
+def _with_log_scale(model: PlainModel, estimator: Any, coefficients: Array) -> PlainModel:
+    """The Type-1 model with the logarithms of the local scale as further outputs; see ``intervals._local_scale``.
+
+    The local scale is a system with the sets of the first one, so that its outputs in the others are 0.
+    """
+    if model.kind != "t1":
+        refuse_form(
+            "A C header",
+            "the local scale of its intervals is another fuzzy system over both firings",
+            _REMEDY.format("calibration='cqr' or normalized_scores=False"),
+        )
+    system = model.systems[0]
+    n_rules, n_features = system.n_rules, system.n_features
+    intercepts = coefficients[:n_rules] + coefficients[-1]
+    slopes = np.zeros((n_rules, n_features, coefficients.shape[1]))
+    if len(coefficients) > n_rules + 1:
+        slopes = coefficients[n_rules:-1].reshape(n_rules, n_features, -1)
+    # From scaled inputs to the units of the data.
+    slopes = np.moveaxis(slopes, 1, 2) / estimator.x_scaling_.scale
+    intercepts = intercepts - slopes @ estimator.x_scaling_.shift
+    intercepts, slopes = intercepts / model.shares[0], slopes / model.shares[0]
+    first = _with_outputs(system, intercepts, slopes)
+    n_outputs = len(system.output_names)
+    shapes = ((other, (other.n_rules, n_outputs)) for other in model.systems[1:])
+    zeros = (_with_outputs(other, np.zeros(shape), np.zeros((*shape, n_features))) for other, shape in shapes)
+    return replace(model, systems=(first, *zeros))
+
+
+def _with_outputs(system: PlainSystem, intercepts: Array, slopes: Array) -> PlainSystem:
+    return replace(
+        system,
+        order=int(bool(system.order or slopes.any())),
+        output_names=(*system.output_names, *(f"log scale of {name}" for name in system.output_names)),
+        intercepts=np.concatenate([system.intercepts, intercepts], axis=1),
+        slopes=np.concatenate([system.slopes, slopes], axis=1),
+    )
 
 
 def c_header(
@@ -122,7 +226,7 @@ def c_header(
         refuse_form("A C header in fixed point", "its output is a mean over planes", "export one of them with plane=")
     if calibrated is not None:
         margins = calibrated.margin()
-    return _fixed_header(system, prefix=prefix, number=number, margins=margins, rows=rows)
+    return fixed_header(system, prefix=prefix, number=number, margins=margins, rows=rows)
 
 
 def _check_prefix(prefix: Any) -> None:
@@ -166,13 +270,11 @@ def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: i
 
 def operation_counts(model: AnyModel, sweeps: int | None = None) -> OperationCounts:
     """Operations of ``predict``, in the worst case or for a number of sweeps per end point."""
-    if len(model.systems) > 1:
-        each = [operation_counts(system, sweeps) for system in model.systems]
-        return OperationCounts(*map(sum, zip(*each, strict=True)))
-    (plain,) = model.systems
-    if plain.alphas is not None:
-        planes = [operation_counts(plain.plane(float(alpha)), sweeps) for alpha in plain.alphas]
-        return OperationCounts(*map(sum, zip(*planes, strict=True)))
+    each = [_counts_of_system(plane, sweeps) for system in model.systems for _, plane in system.planes()]
+    return OperationCounts(*map(sum, zip(*each, strict=True)))
+
+
+def _counts_of_system(plain: PlainSystem, sweeps: int | None) -> OperationCounts:
     rules, inputs, outputs = plain.n_rules, plain.n_features, plain.n_outputs
     firings = rules * (1 if plain.kind == "t1" else 2)
     forms = firings if "s" in plain.uncertainty or plain.kind == "t1" else rules
@@ -193,54 +295,27 @@ def operation_counts(model: AnyModel, sweeps: int | None = None) -> OperationCou
     return OperationCounts(simple, divisions, exponentials)
 
 
-def _code_bytes(plain: PlainSystem, base: Mapping[str, int]) -> int:
-    """Bytes of code of all functions: classes, and a crisp output that is not the midpoint of the set, need more."""
-    direct = plain.kind == "it2" and plain.type_reduction != "km"
-    return base[plain.kind] + base["classes"] * (plain.classes is not None) + base["direct"] * direct
-
-
-def _interval_text(plain: AnyModel, margins: Array | None) -> str:
-    """What an uncalibrated interval is, for comments of a header; empty if there is none."""
-    if plain.kind == "t1" and margins is None:
-        return ""
-    crisp = "crisp outputs" if plain.classes is None else "logits"
-    text = crisp if plain.kind == "t1" else "type-reduced set" + (" of the logits" if plain.classes is not None else "")
-    text += " of the widest plane" if plain.kind == "gt2" else ""
-    text = f"mean of the {len(plain.systems)} {text}s" if len(plain.systems) > 1 else text
-    return text + ("; not calibrated to a coverage" if margins is None else ", with a margin on both sides")
-
-
-def _rendered(
-    template: str, arrays: Iterable[CTable], code_bytes: int, ram_bytes: int, error: float | None = None, **context: Any
-) -> CHeader:
-    """The header of a template, with its costs."""
-    from deepfls import __version__
-
-    table_bytes = sum(array.n_bytes for array in arrays)
-    sizes = {"table_bytes": table_bytes, "code_bytes": code_bytes, "ram_bytes": ram_bytes}
-    text = render(template, version=__version__, **sizes, **context)
-    return CHeader(text, table_bytes, table_bytes + code_bytes, ram_bytes, error)
-
-
 def _float_header(
     plain: AnyModel, *, prefix: str, exp: str, margins: Array | None, calibrated: CalibratedInterval | None = None
 ) -> CHeader:
     """The header of a model in float32; an error if its numbers span more than C in float can hold."""
     parts = _parts(plain, "")
-    # Of a mean, the parts give scores, and the probabilities follow from their mean.
     is_mean = len(parts) > 1
     interval_parts = [] if calibrated is None or calibrated.system is None else _parts(calibrated.system, "_interval")
     every = [*parts, *interval_parts]
-    interval_tables = _interval_tables(plain, margins, calibrated)
-    n_code = sum(_code_bytes(part.plain, _FLOAT_CODE) for part in every)
-    n_ram = max(_array_bytes(part.plain) + _FLOAT_FRAME[part.plain.kind] for part in every)
+    interval_tables = {} if margins is None else {"margin": CTable(margins, "float")}
+    if calibrated is not None:
+        gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}
+        interval_tables = {**gains, "reach": CTable(calibrated.reach, "float")}
+    n_code = sum(code_bytes(part.plain, _CODE) for part in every)
+    n_ram = max(_array_bytes(part.plain) + _FRAME[part.plain.kind] for part in every)
     if is_mean:
-        n_code += _FLOAT_CODE["mean"] * len(parts) + _FLOAT_CODE["classes"] * (plain.classes is not None)
+        n_code += _CODE["mean"] * len(parts) + _CODE["classes"] * (plain.classes is not None)
         n_ram += 8 * plain.n_outputs + 40
     if calibrated is not None:
-        n_code += _FLOAT_CODE["calibrated"] + _FLOAT_CODE["mean"] * len(interval_parts)
+        n_code += _CODE["calibrated"] + _CODE["mean"] * len(interval_parts)
         n_ram += 12 * plain.n_outputs + 40
-    return _rendered(
+    return rendered_header(
         "float.h",
         [*interval_tables.values(), *(table for part in every for table in part.tables.values())],
         n_code,
@@ -256,7 +331,7 @@ def _float_header(
         unusable="infinite" if plain.missing else "NaN or infinite",
         calibrated=calibrated,
         interval_tables=interval_tables,
-        interval_text=_interval_text(plain, margins) if calibrated is None else calibrated.text,
+        interval_text=interval_text(plain, margins) if calibrated is None else calibrated.text,
         smallest_weight=math.exp(LOG_FLOORS["float32"]),
         worst=operation_counts(plain),
         usual=operation_counts(plain, sweeps=4),
@@ -265,118 +340,18 @@ def _float_header(
 
 def _parts(model: AnyModel, suffix: str) -> list[_SystemPart]:
     """The systems whose mean a model is, each with tables of its own; the planes of a General Type-2 one, widest first."""
-    if len(model.systems) == 1 and model.systems[0].alphas is None:
-        return [_part(suffix, model.systems[0])]
     found = []
     for number, (share, system) in enumerate(zip(model.shares, model.systems, strict=True)):
-        system = replace(system, classes=None)
         name = suffix if len(model.systems) == 1 else f"{suffix}_system{number}"
-        if system.alphas is None:
-            found.append(_part(name, system)._replace(share=share, set_share=share))
-            continue
-        levels = zip(system.alphas.tolist(), system.plane_shares(), strict=True)
-        for k, (alpha, (plane_share, _)) in enumerate(levels):
-            part = _part(f"{name}_plane{k}", system.plane(alpha))
-            found.append(part._replace(share=share * plane_share, set_share=0.0 if k else share))
-    return found
+        planes = system.planes()
+        for k, (plane_share, plane) in enumerate(planes):
+            own = f"{name}_plane{k}" if system.alphas is not None else name
+            found.append(_SystemPart(own, plane, CenteredIntegers.of(plane), share * plane_share, 0.0 if k else share))
+    # Of a mean, the parts give scores, and the probabilities follow from their mean.
+    return found if len(found) == 1 else [part._replace(plain=replace(part.plain, classes=None)) for part in found]
 
 
 def _array_bytes(plain: PlainSystem) -> int:
     """Arrays on the stack: inputs and terms in halves, firing of the rules, outputs of the rules."""
     arrays = 24 * plain.n_features + (12 if plain.kind == "t1" else 20) * plain.n_rules
     return arrays + 4 * plain.n_outputs * (plain.classes is not None)
-
-
-def _part(suffix: str, plain: PlainSystem) -> _SystemPart:
-    integers = CenteredIntegers.of(plain)
-    tables = {
-        "origin": CTable(integers.origin, "float"),
-        "unit": CTable(integers.unit_exponents, "int16_t"),
-        "form": CTable(integers.terms, "halves", integers.bits),
-        "constant": CTable(integers.constants, "int64_t"),
-        "offset": CTable(integers.offsets, "float"),
-        "exponent": CTable(integers.exponents, "int16_t"),
-        "intercept": CTable(integers.intercepts, "int64_t"),
-    }
-    if plain.uncertainty == "h":
-        tables["height"] = CTable(integers.heights, "int64_t")
-    if plain.order == 1:
-        tables["slope"] = CTable(integers.slopes, "halves", integers.bits)
-    if plain.missing:
-        tables["unknown"] = CTable(integers.unknown, "int64_t")
-        if plain.uncertainty == "h":
-            tables["unknown_height"] = CTable(integers.unknown_heights, "int64_t")
-        if plain.order == 1:
-            tables["fill"] = CTable(integers.fills, "int64_t")
-    if plain.bounds is not None:
-        tables["low"], tables["high"] = (
-            CTable(np.clip(bound, -_LARGEST_FLOAT, _LARGEST_FLOAT), "float") for bound in plain.bounds
-        )
-    if plain.type_reduction == "bmm":
-        assert plain.mix is not None
-        tables["mix"] = CTable(plain.mix, "float")
-    return _SystemPart(suffix, plain, integers, tables)
-
-
-def _interval_tables(plain: AnyModel, margins: Array | None, calibrated: CalibratedInterval | None) -> dict[str, CTable]:
-    if calibrated is None:
-        return {} if margins is None else {"margin": CTable(margins, "float")}
-    gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}
-    return {**gains, "reach": CTable(calibrated.reach, "float")}
-
-
-def _fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
-    """The header of a system in fixed point; an error if the integers cannot hold it."""
-    if plain.missing:
-        refuse_form("C in fixed point", "its training table has missing values", 'number="float" takes it')
-    fixed = FixedPoint.of(plain, number, rows)
-    error = fixed.error(rows)
-    check_error(number, error)
-    tables = _fixed_tables(fixed, margins)
-    arrays = 4 * (plain.n_features + (2 if plain.kind == "t1" else 3) * plain.n_rules + 3 * plain.n_outputs)
-    # From half ranges of the logits to units of the exponent.
-    logit_bits = 30 - int(np.ceil(np.log2(fixed.output_half[0])))
-    scalings = ("input_middle", "input_half", "output_middle", "output_half")
-    return _rendered(
-        "fixed.h",
-        tables.values(),
-        _code_bytes(plain, _FIXED_CODE),
-        arrays + _FIXED_FRAME[plain.kind],
-        float((error.largest / error.ranges).max()),
-        prefix=prefix,
-        real=f"{prefix}_q",
-        plain=plain,
-        fixed=fixed,
-        measured=error,
-        tables=tables,
-        constants=fixed_point,
-        sweeps=fixed_point.sweep_bound(plain.n_rules),
-        interval_text=_interval_text(plain, margins),
-        logit_factor=round(float(fixed.output_half[0]) * 2.0**logit_bits),
-        logit_shift=fixed.value_bits + logit_bits - EXPONENT_BITS,
-        conversion={name: CTable(getattr(fixed, name), "float") for name in scalings},
-    )
-
-
-def _fixed_tables(fixed: FixedPoint, margins: Array | None) -> dict[str, CTable]:
-    plain = fixed.plain
-    narrow = "int16_t" if fixed.number == "q15" else "int32_t"
-    tables = {
-        "power": CTable(fixed_point.POWERS, "int32_t"),
-        "center": CTable(fixed.centers, narrow),
-        "upper_inverse": CTable(fixed.upper_inverses, narrow),
-        "intercept": CTable(fixed.intercepts, narrow),
-    }
-    if "s" in plain.uncertainty:
-        tables["lower_inverse"] = CTable(fixed.lower_inverses, narrow)
-    if "h" in plain.uncertainty:
-        tables["height"] = CTable(fixed.heights, "int32_t")
-    if plain.order == 1:
-        tables["slope"] = CTable(fixed.slopes, narrow)
-    if plain.type_reduction in ("bmm", "sm"):
-        tables["mix"] = CTable(fixed.mix, "int32_t")
-    if margins is not None:
-        shares = margins / fixed.output_half
-        check_holdable("margin in half ranges of the output", shares, 2.0)
-        tables["margin"] = CTable(np.round(shares * 2.0**fixed.value_bits).astype(np.int64), "int32_t")
-    return tables

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks.values import Array
-from deepfls.export.targets import check_holdable
+from deepfls.export.targets import CTable, check_holdable
 from deepfls.inspection.plain import PlainSystem
 
 # An input further than this many units from the origin is replaced by one at this distance: squares and sums stay finite.
@@ -35,85 +35,57 @@ _DEPTH_BITS = 22
 _COARSEST = 2.0**-20
 
 
-@dataclass(frozen=True)
 class CenteredTables:
-    """Tables in float64, to be rounded once. Shapes as in PlainSystem; weights and slopes are those of z."""
+    """Tables in float64, to be rounded once. Shapes as in PlainSystem; weights and slopes are those of z.
 
-    origin: Array
-    units: Array
-    farthest: float
-    centers: Array
-    lower_weights: Array
-    upper_weights: Array
-    log_heights: Array
-    offsets: Array
-    intercepts: Array
-    slopes: Array
+    An error if float32 cannot hold them.
+    """
 
-    @classmethod
-    def of(cls, plain: PlainSystem) -> CenteredTables:
-        """The tables of a system; an error if float32 cannot hold them."""
+    def __init__(self, plain: PlainSystem) -> None:
         check_holdable("The centers of the sets", plain.centers, 1e30)
-        origin = plain.centers.mean(axis=0).astype(np.float32).astype(np.float64)
-        from_origin = plain.centers - origin
+        self.origin = plain.centers.mean(axis=0).astype(np.float32).astype(np.float64)
+        from_origin = plain.centers - self.origin
         spread = np.maximum(np.abs(from_origin).max(axis=0), np.median(plain.upper_sigmas, axis=0))
-        units = np.exp2(np.round(np.log2(spread)))
+        self.units = np.exp2(np.round(np.log2(spread)))
+        self.centers = from_origin / self.units
         share = plain.grade_power
-        upper = 0.5 * share * np.square(units / plain.upper_sigmas)
-        lower = 0.5 * share * np.square(units / plain.lower_sigmas)
-        at_origin = plain.intercepts + np.einsum("pkm,m->pk", plain.slopes, origin)
-        slopes = plain.slopes * units
-        check_holdable("The outputs of the rules", np.concatenate([at_origin.ravel(), slopes.ravel()]), 1e28)
-        offsets = at_origin.mean(axis=0).astype(np.float32).astype(np.float64)
-        check_holdable("The squares of the inverse widths", lower, 1e28)
+        self.upper_weights, self.lower_weights = (
+            0.5 * share * np.square(self.units / sigmas) for sigmas in (plain.upper_sigmas, plain.lower_sigmas)
+        )
+        self.log_heights = share * plain.log_heights.sum(axis=1)
+        at_origin = plain.intercepts + np.einsum("pkm,m->pk", plain.slopes, self.origin)
+        self.slopes = plain.slopes * self.units
+        check_holdable("The outputs of the rules", np.concatenate([at_origin.ravel(), self.slopes.ravel()]), 1e28)
+        self.offsets = at_origin.mean(axis=0).astype(np.float32).astype(np.float64)
+        self.intercepts = at_origin - self.offsets
+        check_holdable("The squares of the inverse widths", self.lower_weights, 1e28)
         farthest = min(
             FARTHEST,
-            0.25 * float(np.sqrt(_LARGEST / lower.sum(axis=1).max())),
-            _LARGEST / max(float(np.abs(slopes).sum(axis=2).max()), 1.0),
+            0.25 * float(np.sqrt(_LARGEST / self.lower_weights.sum(axis=1).max())),
+            _LARGEST / max(float(np.abs(self.slopes).sum(axis=2).max()), 1.0),
         )
-        return cls(
-            origin=origin,
-            units=units,
-            farthest=2.0 ** np.floor(np.log2(farthest)),
-            centers=from_origin / units,
-            lower_weights=lower,
-            upper_weights=upper,
-            log_heights=share * plain.log_heights.sum(axis=1),
-            offsets=offsets,
-            intercepts=at_origin - offsets,
-            slopes=slopes,
-        )
+        self.farthest = 2.0 ** np.floor(np.log2(farthest))
 
 
 @dataclass(frozen=True)
 class CenteredIntegers:
-    """Coefficients of the forms as integers.
+    """The forms of a system as integers, in the tables of a C header.
 
-    ``terms`` (sets, 2 features) are the coefficients of the squares and of the inputs; ``constants`` (sets,) have the same
-    scale. Sets are the rules; with uncertain widths, the lower sets of all rules and then the upper ones. 2^(2 bits)
-    stands for 2^log_exponent in the log-firing and for 2^exponents (outputs,) in the rule outputs. Slopes are
-    (rules, outputs, features), intercepts (rules, outputs), and ``heights`` (rules,) minus the logarithms of the heights.
+    The table "form" (sets, 2 features) has the coefficients of the squares and of the inputs; "constant" (sets,) has the
+    same scale. Sets are the rules; with uncertain widths, the lower sets of all rules and then the upper ones. 2^(2 bits)
+    stands for 2^log_exponent in the log-firing and for 2^exponent, a table (outputs,), in the rule outputs. Heights are
+    minus their logarithms. With missing values, "unknown" (sets, features) and "unknown_height" (rules, features) are what
+    an input that is not known takes off constants and heights, and "fill" (rules, outputs, features) what a rule adds.
     """
 
     bits: int
-    origin: Array
-    unit_exponents: Array
     log_exponent: int
-    terms: Array
-    constants: Array
-    heights: Array
-    offsets: Array
-    exponents: Array
-    slopes: Array
-    intercepts: Array
-    unknown: Array  # (sets, features): what an input that is not known takes off the constants
-    unknown_heights: Array  # (rules, features): what it takes off the heights
-    fills: Array  # (rules, outputs, features): slope times center, which a rule adds for an input that is not known
+    tables: dict[str, CTable]
 
     @classmethod
     def of(cls, plain: PlainSystem) -> CenteredIntegers:
         """The integers of a system; an error if its sets are too narrow for them."""
-        t = CenteredTables.of(plain)
+        t = CenteredTables(plain)
         # Sums of 2 n_features + 1 products of two halves must fit 63 bits.
         bits = (62 - (2 * plain.n_features + 1).bit_length()) // 2
         share: Any = Fraction(1) if plain.tnorm == "product" else Fraction(1, plain.n_features)
@@ -151,22 +123,28 @@ class CenteredIntegers:
             sizes = sizes + np.abs(fills).sum(axis=2)
         exponents = np.array([max(_exponent(sizes[:, k]), -120) for k in range(plain.n_outputs)])
         scales = np.array([Fraction(2) ** (2 * bits - int(e)) for e in exponents], dtype=object)
-        return cls(
-            bits=bits,
-            origin=t.origin,
-            unit_exponents=np.round(np.log2(t.units)).astype(np.int64),
-            log_exponent=log_exponent,
-            terms=_rounded(np.concatenate([np.concatenate(part[:2], axis=1) for part in sets]) * log_scale),
-            constants=_rounded(np.concatenate([part[2] for part in sets]) * log_scale),
-            heights=_rounded(heights * log_scale),
-            offsets=t.offsets,
-            exponents=exponents,
-            slopes=_rounded(slopes * scales[:, np.newaxis]),
-            intercepts=_rounded(intercepts * scales),
-            unknown=_rounded(np.concatenate([part[3] for part in sets]) * log_scale),
-            unknown_heights=_rounded(each_height * log_scale),
-            fills=_rounded(fills * scales[:, np.newaxis]),
-        )
+        columns = zip(*((np.hstack(part[:2]), *part[2:]) for part in sets), strict=True)
+        terms, constants, unknown = map(np.concatenate, columns)
+        tables = {
+            "origin": CTable(t.origin, "float"),
+            "unit": CTable(np.round(np.log2(t.units)).astype(np.int64), "int16_t"),
+            "form": CTable(_rounded(terms * log_scale), "halves", bits),
+            "constant": CTable(_rounded(constants * log_scale), "int64_t"),
+            "offset": CTable(t.offsets, "float"),
+            "exponent": CTable(exponents, "int16_t"),
+            "intercept": CTable(_rounded(intercepts * scales), "int64_t"),
+        }
+        if plain.missing:
+            tables["unknown"] = CTable(_rounded(unknown * log_scale), "int64_t")
+        if plain.uncertainty == "h":
+            tables["height"] = CTable(_rounded(heights * log_scale), "int64_t")
+            if plain.missing:
+                tables["unknown_height"] = CTable(_rounded(each_height * log_scale), "int64_t")
+        if plain.order == 1:
+            tables["slope"] = CTable(_rounded(slopes * scales[:, np.newaxis]), "halves", bits)
+            if plain.missing:
+                tables["fill"] = CTable(_rounded(fills * scales[:, np.newaxis]), "int64_t")
+        return cls(bits, log_exponent, tables)
 
     @property
     def depth_one(self) -> int:

@@ -1,7 +1,8 @@
-"""A system in integers of 16 or 32 bits, and the arithmetic of the generated C in NumPy, bit for bit.
+"""A system in integers of 16 or 32 bits: its C header, and the arithmetic of the generated C in NumPy, bit for bit.
 
-A value is an integer over a power of two. The powers are constants of the system, chosen so that nothing can overflow for
-any input. Inputs are fractions of their range, z = (x - middle) / half, and so are outputs:
+The text of a header is in ``templates/fixed.h``. A value is an integer over a power of two. The powers are constants of the
+system, chosen so that nothing can overflow for any input. Inputs are fractions of their range, z = (x - middle) / half, and
+so are outputs:
 
     exponent of rule p   Σ_m ((z_m - d_pm) r_pm)²,  r = half √share / (√2 σ), in units of 2^-20
     weights              e^-exponent relative to the smallest: a table of 32 powers of two and a cubic
@@ -12,14 +13,23 @@ z lies within ±1, so |b| + Σ|a| bounds every output of a rule. A system whose 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array
-from deepfls.export.targets import input_box, refuse_form, rows_for
+from deepfls.export.targets import (
+    CHeader,
+    CTable,
+    check_holdable,
+    code_bytes,
+    input_box,
+    interval_text,
+    refuse_form,
+    rendered_header,
+    rows_for,
+)
 from deepfls.functional.constants import LOG_FLOOR, max_sweeps
 from deepfls.inspection.plain import PlainOutput, PlainSystem
 
@@ -32,10 +42,17 @@ POWERS = np.round(2.0 ** (POWER_BITS - np.arange(32) / 32.0)).astype(np.int64)
 MAX_EXPONENT = round(-LOG_FLOOR) << EXPONENT_BITS
 # If lower firing is below e^-2 of the upper one, its integers would have too few bits: every sweep takes its own scale.
 WIDE = 2 << EXPONENT_BITS
+# What the text of a header names.
+_SHARED = {"LOG2_E": LOG2_E, "LN_2": LN_2, "SIXTH": SIXTH, "EXPONENT_BITS": EXPONENT_BITS}
+_SHARED |= {"MAX_EXPONENT": MAX_EXPONENT, "WIDE": WIDE}
+# Bytes of code and of stack without arrays, rounded up from those of gcc 12 -O2 for a Cortex-M3.
+_CODE = {"t1": 700, "it2": 2_300, "classes": 1_000, "direct": 1_000}
+_FRAME = {"t1": 160, "it2": 260}
 _NONE = -(2**31)
 _LARGEST_STEP = 2**31 - 1
 # Largest accepted error on the rows, as a share of the range of an output.
 LARGEST_ERROR = {"q15": 0.01, "q31": 0.0001}
+_REMEDIES = {"q15": "use q31 or float", "q31": "use float"}
 _N_DRAWN = 10_000
 
 
@@ -53,41 +70,21 @@ class FixedError(NamedTuple):
     n_rows: int
     given: bool
 
-
-@dataclass(frozen=True)
-class FixedPoint:
-    """Integers of a system and the positions of their binary points."""
-
-    plain: PlainSystem
-    number: str
-    input_middle: Array
-    input_half: Array
-    output_middle: Array
-    output_half: Array
-    z_bits: int
-    center_bits: int
-    inverse_bits: int
-    step_bits: int
-    value_bits: int
-    slope_bits: int
-    intercept_bits: int
-    weight_bits: int
-    centers: Array
-    lower_inverses: Array
-    upper_inverses: Array
-    heights: Array
-    intercepts: Array
-    slopes: Array
-    mix: Array
-
     @property
-    def bits(self) -> int:
-        return BITS[self.number]
+    def share(self) -> float:
+        """The largest error as a share of the range of its output."""
+        return float((self.largest / self.ranges).max())
 
-    @classmethod
-    def of(cls, plain: PlainSystem, number: str, rows: Any = None) -> FixedPoint:
-        """Integers fitted to the range of the training data and of the rows; an error if they cannot hold the system."""
-        bits = BITS[check_option("number", number, tuple(BITS))]
+
+class FixedPoint:
+    """Integers of a system, and the positions of their binary points, in ``..._bits``.
+
+    They are fitted to the range of the training data and of the rows; an error if they cannot hold the system.
+    """
+
+    def __init__(self, plain: PlainSystem, number: str, rows: Any = None) -> None:
+        self.plain, self.number = plain, check_option("number", number, tuple(BITS))
+        self.bits = bits = BITS[number]
         low, high = input_box(plain)
         measured = rows_for(plain, rows, _N_DRAWN)
         low, high = np.minimum(low, measured.min(axis=0)), np.maximum(high, measured.max(axis=0))
@@ -95,53 +92,37 @@ class FixedPoint:
         if plain.bounds is not None:  # inputs saturate where the system clips them
             low, high = (np.clip(end, *plain.bounds) for end in (middle - half, middle + half))
             middle, half = _middle_and_half(low, high, margin=0.0)
-        output_middle, output_half = _output_box(plain, measured)
+        self.input_middle, self.input_half = middle, half
+        self.output_middle, self.output_half = _output_box(plain, measured)
 
         share = plain.grade_power
         centers = (plain.centers - middle) / half
         lower, upper = (half * np.sqrt(0.5 * share) / s for s in (plain.lower_sigmas, plain.upper_sigmas))
-        slopes = plain.slopes * half / output_half[:, np.newaxis]
-        intercepts = (plain.intercepts + plain.slopes @ middle - output_middle) / output_half
+        slopes = plain.slopes * half / self.output_half[:, np.newaxis]
+        intercepts = (plain.intercepts + plain.slopes @ middle - self.output_middle) / self.output_half
         bound = float((np.abs(intercepts) + np.abs(slopes).sum(axis=2)).max())
-        value_bits = 29 - max(0, _ceil_log2(bound))
-        if value_bits < min(bits + 1, 20):
+        self.value_bits = 29 - max(0, _ceil_log2(bound))
+        if self.value_bits < min(bits + 1, 20):
             refuse_form(
                 number,
                 f"outputs of its rules reach {bound:.3g} half ranges of the output, and cancel",
-                "use float, more data or fewer rules" if number == "q31" else "use q31 or float",
+                "use float, more data or fewer rules" if number == "q31" else _REMEDIES[number],
             )
-        z_bits = min(28, 30 - _ceil_log2(1.0 + np.abs(centers).max()))
-        center_bits = min(z_bits, _fraction_bits(centers, bits))
-        inverse_bits = _fraction_bits(lower, bits)
-        if z_bits < 16 or inverse_bits < 0:
+        self.z_bits = min(28, 30 - _ceil_log2(1.0 + np.abs(centers).max()))
+        self.center_bits = min(self.z_bits, _fraction_bits(centers, bits))
+        self.inverse_bits = min(_fraction_bits(lower, bits), 30)
+        if self.z_bits < 16 or self.inverse_bits < 0:
             reason = "its sets are too narrow or too far from the data for the integers"
-            refuse_form(number, reason, "use float" if number == "q31" else "use q31 or float")
-        inverse_bits = min(inverse_bits, 30)
-        slope_bits = min(_fraction_bits(slopes, bits), 30) if slopes.any() else 0
-        intercept_bits = min(value_bits, _fraction_bits(intercepts, bits))
-        return cls(
-            plain=plain,
-            number=number,
-            input_middle=middle,
-            input_half=half,
-            output_middle=output_middle,
-            output_half=output_half,
-            z_bits=z_bits,
-            center_bits=center_bits,
-            inverse_bits=inverse_bits,
-            step_bits=min(22, z_bits + inverse_bits),
-            value_bits=value_bits,
-            slope_bits=slope_bits,
-            intercept_bits=intercept_bits,
-            weight_bits=30 - _ceil_log2(plain.n_rules),
-            centers=_rounded(centers, center_bits),
-            lower_inverses=_rounded(lower, inverse_bits),
-            upper_inverses=_rounded(upper, inverse_bits),
-            heights=np.minimum(_rounded(-share * plain.log_heights.sum(axis=1), EXPONENT_BITS), MAX_EXPONENT),
-            intercepts=_rounded(intercepts, intercept_bits),
-            slopes=_rounded(slopes, slope_bits),
-            mix=_rounded(np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix, 30),
-        )
+            refuse_form(number, reason, _REMEDIES[number])
+        self.step_bits = min(22, self.z_bits + self.inverse_bits)
+        self.slope_bits = min(_fraction_bits(slopes, bits), 30) if slopes.any() else 0
+        self.intercept_bits = min(self.value_bits, _fraction_bits(intercepts, bits))
+        self.weight_bits = 30 - _ceil_log2(plain.n_rules)
+        self.centers = _rounded(centers, self.center_bits)
+        self.lower_inverses, self.upper_inverses = (_rounded(part, self.inverse_bits) for part in (lower, upper))
+        self.heights = np.minimum(_rounded(-share * plain.log_heights.sum(axis=1), EXPONENT_BITS), MAX_EXPONENT)
+        self.intercepts, self.slopes = _rounded(intercepts, self.intercept_bits), _rounded(slopes, self.slope_bits)
+        self.mix = _rounded(np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix, 30)
 
     def quantized(self, x: Array) -> Array:
         """Rows in the units of the data as the integers that the C takes."""
@@ -194,7 +175,8 @@ class FixedPoint:
 
     def _reduced(self, lower: Array, upper: Array, values: Array, k: int) -> tuple[Array, Array, Array]:
         def mean(weights: Array) -> Array:
-            return _divided((weights * values).sum(axis=1), weights.sum(axis=1))
+            total = (weights * values).sum(axis=1)  # divided as in C, rounded towards zero
+            return np.sign(total) * (np.abs(total) // weights.sum(axis=1))
 
         start = mean(self._powers(upper))
         if self.plain.kind == "t1":
@@ -250,21 +232,8 @@ class FixedPoint:
         x = rows_for(self.plain, rows, _N_DRAWN)
         got = self.values(self.output(self.quantized(x)).y)
         wrong = got - self.plain.output(x).y
-        ranges = 2.0 * self.output_half / 1.1
-        return FixedError(
-            np.abs(wrong).max(axis=0), np.sqrt(np.square(wrong).mean(axis=0)), ranges, len(x), rows is not None
-        )
-
-
-def check_error(number: str, error: FixedError) -> None:
-    """Refuse integers whose error exceeds LARGEST_ERROR."""
-    share = float((error.largest / error.ranges).max())
-    if share > LARGEST_ERROR[number]:
-        refuse_form(
-            number,
-            f"on {error.n_rows:,} rows it would be wrong by up to {100 * share:.2g} % of the output's range",
-            "use float" if number == "q31" else "use q31 or float",
-        )
+        largest, rms = np.abs(wrong).max(axis=0), np.sqrt(np.square(wrong).mean(axis=0))
+        return FixedError(largest, rms, 2.0 * self.output_half / 1.1, len(x), rows is not None)
 
 
 def _output_box(plain: PlainSystem, rows: Array) -> tuple[Array, Array]:
@@ -298,6 +267,60 @@ def _rounded(values: Array, bits: int) -> Array:
     return np.round(np.asarray(values) * 2.0**bits).astype(np.int64)
 
 
-def _divided(numerator: Array, denominator: Array) -> Array:
-    """Integer division as in C, rounded towards zero."""
-    return np.sign(numerator) * (np.abs(numerator) // denominator)
+def fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
+    """The header of a system in fixed point; an error if the integers cannot hold it."""
+    if plain.missing:
+        refuse_form("C in fixed point", "its training table has missing values", 'number="float" takes it')
+    fixed = FixedPoint(plain, number, rows)
+    error = fixed.error(rows)
+    if error.share > LARGEST_ERROR[number]:
+        wrong = f"on {error.n_rows:,} rows it would be wrong by up to {100 * error.share:.2g} % of the output's range"
+        refuse_form(number, wrong, _REMEDIES[number])
+    tables = _fixed_tables(fixed, margins)
+    arrays = 4 * (plain.n_features + (2 if plain.kind == "t1" else 3) * plain.n_rules + 3 * plain.n_outputs)
+    # From half ranges of the logits to units of the exponent.
+    logit_bits = 30 - int(np.ceil(np.log2(fixed.output_half[0])))
+    scalings = ("input_middle", "input_half", "output_middle", "output_half")
+    return rendered_header(
+        "fixed.h",
+        tables.values(),
+        code_bytes(plain, _CODE),
+        arrays + _FRAME[plain.kind],
+        error.share,
+        prefix=prefix,
+        real=f"{prefix}_q",
+        plain=plain,
+        fixed=fixed,
+        measured=error,
+        tables=tables,
+        constants=_SHARED,
+        sweeps=sweep_bound(plain.n_rules),
+        interval_text=interval_text(plain, margins),
+        logit_factor=round(float(fixed.output_half[0]) * 2.0**logit_bits),
+        logit_shift=fixed.value_bits + logit_bits - EXPONENT_BITS,
+        conversion={name: CTable(getattr(fixed, name), "float") for name in scalings},
+    )
+
+
+def _fixed_tables(fixed: FixedPoint, margins: Array | None) -> dict[str, CTable]:
+    plain = fixed.plain
+    narrow = "int16_t" if fixed.number == "q15" else "int32_t"
+    tables = {
+        "power": CTable(POWERS, "int32_t"),
+        "center": CTable(fixed.centers, narrow),
+        "upper_inverse": CTable(fixed.upper_inverses, narrow),
+        "intercept": CTable(fixed.intercepts, narrow),
+    }
+    if "s" in plain.uncertainty:
+        tables["lower_inverse"] = CTable(fixed.lower_inverses, narrow)
+    if "h" in plain.uncertainty:
+        tables["height"] = CTable(fixed.heights, "int32_t")
+    if plain.order == 1:
+        tables["slope"] = CTable(fixed.slopes, narrow)
+    if plain.type_reduction in ("bmm", "sm"):
+        tables["mix"] = CTable(fixed.mix, "int32_t")
+    if margins is not None:
+        shares = margins / fixed.output_half
+        check_holdable("margin in half ranges of the output", shares, 2.0)
+        tables["margin"] = CTable(np.round(shares * 2.0**fixed.value_bits).astype(np.int64), "int32_t")
+    return tables

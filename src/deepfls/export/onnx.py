@@ -121,9 +121,12 @@ class _Graph:
     """
 
     def __init__(self, dtype: str) -> None:
+        from onnx import TensorProto
+
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
         self.dtype = dtype
+        self.kind = TensorProto.DOUBLE if dtype == "float64" else TensorProto.FLOAT
         self.prefix = ""
         self._n_made = 0
 
@@ -143,12 +146,12 @@ class _Graph:
         return output
 
 
-def _inputs(g: _Graph, plain: AnyModel, form: ColumnForm | None, inner: Any) -> str:
+def _inputs(g: _Graph, plain: AnyModel, form: ColumnForm | None) -> str:
     """Inputs of the system from the columns x: categories encoded, wild values clipped."""
-    x = g.node("Cast", "x", to=inner)
+    x = g.node("Cast", "x", to=g.kind)
     if form is not None:
         values = g.node("Gather", x, g.constant("sources", form.sources, np.int64), axis=1)
-        encoded = g.node("Cast", g.node("Equal", values, g.constant("codes", form.codes)), to=inner)
+        encoded = g.node("Cast", g.node("Equal", values, g.constant("codes", form.codes)), to=g.kind)
         kept = g.constant("are_numbers", form.codes[np.newaxis] < 0, np.bool_)
         encoded = g.node("Where", kept, values, encoded)
         x = g.node("Where", g.node("IsNaN", values), g.constant("not_known", np.nan), encoded)
@@ -162,16 +165,13 @@ def _inputs(g: _Graph, plain: AnyModel, form: ColumnForm | None, inner: Any) -> 
 
 def _model(g: _Graph, model: AnyModel, form: ColumnForm | None) -> None:
     """All nodes from x to the outputs, which are means over the systems."""
-    from onnx import TensorProto
-
     g.constant("axis_1", [1], np.int64)
     g.constant("axis_2", [2], np.int64)
-    inner = TensorProto.DOUBLE if g.dtype == "float64" else TensorProto.FLOAT
-    x = _inputs(g, model, form, inner)
+    x = _inputs(g, model, form)
     each = []
     for number, system in enumerate(model.systems):
         g.prefix = f"system{number}_" if len(model.systems) > 1 else ""
-        each.append(_system(g, system, x, inner, sets=model.kind != "t1"))
+        each.append(_SystemNodes(g, system, x).outputs(sets=model.kind != "t1"))
     g.prefix = ""
 
     def mean(values: Sequence[str]) -> str:
@@ -183,169 +183,149 @@ def _model(g: _Graph, model: AnyModel, form: ColumnForm | None) -> None:
     _finish(g, model, [mean(values) for values in zip(*each, strict=True)])
 
 
-class _RuleNames(NamedTuple):
-    """Names of the values of the rules: log-firing, each (batch, rules), and consequents (batch, rules, outputs).
+class _SystemNodes:
+    """The nodes of one system. Attributes are names of its values: log-firing ``lower`` (empty for Type-1 systems) and
+    ``upper``, each (batch, rules), the ``peak`` of each row (batch, 1), and ``consequents`` (batch, rules, outputs)."""
 
-    ``lower`` is empty for Type-1 systems.
-    """
+    def __init__(self, g: _Graph, plain: PlainSystem, x: str) -> None:
+        self.g, self.plain, self.tables = g, plain, CenteredTables(plain)
+        t = self.tables
+        offset = g.node("Sub", x, g.constant("origin", t.origin))
+        z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
+        z = g.node("Clip", z, g.constant("nearest", -t.farthest), g.constant("farthest", t.farthest))
+        known = ""
+        if plain.missing:
+            known = g.node("Cast", g.node("Not", g.node("IsNaN", x)), to=g.kind)
+            z = g.node("Where", g.node("IsNaN", x), g.constant("zero", 0.0), z)
+        distances = g.node("Sub", g.node("Unsqueeze", z, "axis_1"), g.constant("centers", t.centers[np.newaxis]))
+        squares = g.node("Mul", distances, distances)
+        if known:
+            squares = g.node("Mul", squares, g.node("Unsqueeze", known, "axis_1"))
 
-    lower: str
-    upper: str
-    peak: str  # the largest upper log-firing of each row, (batch, 1)
-    consequents: str
+        def exponents(name: str, weights: Array) -> str:
+            # The minus sign belongs to the weights.
+            product = g.node("Mul", squares, g.constant(name, -weights[np.newaxis]))
+            return g.node("ReduceSum", product, "axis_2", keepdims=0)
 
+        self.lower, self.upper = "", exponents("upper_weights", t.upper_weights)
+        self.floor = g.constant("floor", _FLOORS[g.dtype])
+        self.peak = g.node("ReduceMax", self.upper, "axis_1", keepdims=1)
+        shape = g.constant("rules_and_outputs", [-1, plain.n_rules, plain.n_outputs], np.int64)
+        slopes = np.moveaxis(t.slopes, 2, 0).reshape(plain.n_features, -1)
+        linear = g.node("MatMul", z, g.constant("slopes", slopes))
+        if known:
+            # A rule takes the center of its set in place of an unknown input.
+            fills = np.moveaxis(t.slopes * t.centers[:, np.newaxis], 2, 0).reshape(plain.n_features, -1)
+            unknown = g.node("Sub", g.constant("one", 1.0), known)
+            linear = g.node("Add", linear, g.node("MatMul", unknown, g.constant("fills", fills)))
+        linear = g.node("Reshape", linear, shape)
+        self.consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
+        if plain.kind == "t1":
+            return
+        heights = g.constant("log_heights", t.log_heights)
+        if known and plain.alphas is None:
+            each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
+            heights = g.node("MatMul", known, each)
+        lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
+        self.lower = g.node("Min", lower, self.upper)
 
-def _system(g: _Graph, plain: PlainSystem, x: str, inner: Any, *, sets: bool) -> list[str]:
-    """Crisp output and, where there are ``sets``, their ends of a system, from its inputs."""
-    t = CenteredTables.of(plain)
-    rules = _rule_values(g, plain, t, x, inner)
-    if plain.kind == "t1":
-        y = _average(g, _firing(g, rules.upper, rules.peak), rules.consequents)
-        outputs = [y] * 3 if sets else [y]
-    else:
-        outputs = _interval_outputs(g, plain, rules)
-    offset = g.constant("offsets", t.offsets)
-    return [g.node("Add", value, offset) for value in outputs]
+    def outputs(self, *, sets: bool) -> list[str]:
+        """Crisp output and, where there are ``sets``, their ends: those of the type-reduced set, or of the widest plane."""
+        if self.plain.kind == "t1":
+            found = [self.average(self.firing(self.upper, self.peak))] * (3 if sets else 1)
+        else:
+            found = self.interval_outputs()
+        offset = self.g.constant("offsets", self.tables.offsets)
+        return [self.g.node("Add", value, offset) for value in found]
 
+    def firing(self, logs: str, peak: str) -> str:
+        """Firing relative to a peak, held above the floor."""
+        return self.g.node("Exp", self.g.node("Max", self.g.node("Sub", logs, peak), self.floor))
 
-def _rule_values(g: _Graph, plain: PlainSystem, t: CenteredTables, x: str, inner: Any) -> _RuleNames:
-    """Log-firing and consequents of the rules."""
-    offset = g.node("Sub", x, g.constant("origin", t.origin))
-    z = g.node("Mul", offset, g.constant("per_unit", 1.0 / t.units))
-    z = g.node("Clip", z, g.constant("nearest", -t.farthest), g.constant("farthest", t.farthest))
-    known = ""
-    if plain.missing:
-        known = g.node("Cast", g.node("Not", g.node("IsNaN", x)), to=inner)
-        z = g.node("Where", g.node("IsNaN", x), g.constant("zero", 0.0), z)
-    distances = g.node("Sub", g.node("Unsqueeze", z, "axis_1"), g.constant("centers", t.centers[np.newaxis]))
-    squares = g.node("Mul", distances, distances)
-    if known:
-        squares = g.node("Mul", squares, g.node("Unsqueeze", known, "axis_1"))
+    def average(self, weights: str) -> str:
+        """Mean of the consequents with weights (batch, rules)."""
+        g = self.g
+        weighted = g.node("Mul", g.node("Unsqueeze", weights, "axis_2"), self.consequents)
+        total = g.node("ReduceSum", weights, "axis_1", keepdims=1)
+        return g.node("Div", g.node("ReduceSum", weighted, "axis_1", keepdims=0), total)
 
-    def exponents(name: str, weights: Array) -> str:
-        # The minus sign belongs to the weights.
-        product = g.node("Mul", squares, g.constant(name, -weights[np.newaxis]))
-        return g.node("ReduceSum", product, "axis_2", keepdims=0)
+    def interval_outputs(self) -> list[str]:
+        g, plain = self.g, self.plain
+        low, up = self.firing(self.lower, self.peak), self.firing(self.upper, self.peak)
+        self.order_rules()
+        left, right = self.end_points(low, up)
+        if plain.alphas is not None:
+            y = self.mean_of_planes()
+        elif plain.type_reduction == "km":
+            y = g.node("Mul", g.node("Add", left, right), g.constant("half", 0.5))
+        elif plain.type_reduction == "nt":
+            y = self.average(g.node("Add", low, up))
+        else:
+            mix = np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix
+            own_peak = g.node("ReduceMax", self.lower, "axis_1", keepdims=1)
+            own = self.average(self.firing(self.lower, own_peak))
+            y = g.node("Mul", own, g.constant("mix", mix))
+            y = g.node("Add", y, g.node("Mul", self.average(up), g.constant("rest", 1.0 - mix)))
+        if plain.type_reduction != "km":
+            # Rounding, and firing below the floor, may place y outside the ends: clipped as in IT2FLS.reduce.
+            y = g.node("Min", g.node("Max", y, left), right)
+        return [y, left, right]
 
-    upper = exponents("upper_weights", t.upper_weights)
-    g.constant("floor", _FLOORS[g.dtype])
-    peak = g.node("ReduceMax", upper, "axis_1", keepdims=1)
-    shape = g.constant("rules_and_outputs", [-1, plain.n_rules, plain.n_outputs], np.int64)
-    slopes = np.moveaxis(t.slopes, 2, 0).reshape(plain.n_features, -1)
-    linear = g.node("MatMul", z, g.constant("slopes", slopes))
-    if known:
-        # A rule takes the center of its set in place of an unknown input.
-        fills = np.moveaxis(t.slopes * t.centers[:, np.newaxis], 2, 0).reshape(plain.n_features, -1)
-        unknown = g.node("Sub", g.constant("one", 1.0), known)
-        linear = g.node("Add", linear, g.node("MatMul", unknown, g.constant("fills", fills)))
-    linear = g.node("Reshape", linear, shape)
-    consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
-    if plain.kind == "t1":
-        return _RuleNames("", upper, peak, consequents)
-    heights = g.constant("log_heights", t.log_heights)
-    if known and plain.alphas is None:
-        each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
-        heights = g.node("MatMul", known, each)
-    lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
-    return _RuleNames(g.node("Min", lower, upper), upper, peak, consequents)
+    def mean_of_planes(self) -> str:
+        """The middles of the planes of a General Type-2 system, weighted by their levels."""
+        # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
+        g = self.g
+        primary = g.node("Sub", self.lower, f"{g.prefix}log_heights")
+        y = ""
+        for k, (share, plane_t) in enumerate(self.plain.plane_shares()):
+            width = g.constant(f"width_{k}", plane_t)
+            steps = (g.node("Mul", g.node("Sub", bound, primary), width) for bound in (self.lower, self.upper))
+            low, up = (g.node("Add", primary, step) for step in steps)
+            peak = g.node("ReduceMax", up, "axis_1", keepdims=1)
+            plane = self.end_points(self.firing(low, peak), self.firing(up, peak))
+            part = g.node("Mul", g.node("Add", *plane), g.constant(f"share_{k}", 0.5 * share))
+            y = g.node("Add", y, part) if y else part
+        return y
 
+    def order_rules(self) -> None:
+        """The consequents in rising order for each output, and what orders firing in the same way."""
+        from onnx import helper
 
-def _firing(g: _Graph, logs: str, peak: str) -> str:
-    """Firing relative to a peak, held above the floor."""
-    return g.node("Exp", g.node("Max", g.node("Sub", logs, peak), f"{g.prefix}floor"))
+        g = self.g
+        count = g.constant("n_rules", [self.plain.n_rules], np.int64)
+        self.rising, self.order = f"{g.prefix}ordered", f"{g.prefix}order"
+        names = [self.rising, self.order]
+        g.nodes.append(helper.make_node("TopK", [self.consequents, count], names, axis=1, largest=0, sorted=1))
+        self.shape = g.node("Shape", self.consequents)
+        self.dimension = g.constant("rules_dimension", 1, np.int64)
 
+    def end_points(self, low: str, up: str) -> tuple[str, str]:
+        """Ends of the type-reduced set: the extremes over the switch points of the ordered rules.
 
-def _average(g: _Graph, weights: str, consequents: str) -> str:
-    """Mean of the consequents with weights (batch, rules)."""
-    weighted = g.node("Mul", g.node("Unsqueeze", weights, "axis_2"), consequents)
-    total = g.node("ReduceSum", weights, "axis_1", keepdims=1)
-    return g.node("Div", g.node("ReduceSum", weighted, "axis_1", keepdims=0), total)
+        At switch point k the left mean takes the upper firing of the first k rules and the lower firing of the others, the
+        right mean the reverse. The switch points "all lower" and "all upper" are never the only extremes, so P of them
+        suffice.
+        """
+        g = self.g
 
+        def ordered(firing: str) -> str:
+            columns = g.node("Expand", g.node("Unsqueeze", firing, "axis_2"), self.shape)
+            return g.node("GatherElements", columns, self.order, axis=1)
 
-def _interval_outputs(g: _Graph, plain: PlainSystem, rules: _RuleNames) -> list[str]:
-    """Crisp output and both ends of the type-reduced set, or of the widest plane."""
-    low, up = _firing(g, rules.lower, rules.peak), _firing(g, rules.upper, rules.peak)
-    ordered = _ordered_rules(g, rules.consequents, plain.n_rules)
-    left, right = _end_points(g, low, up, ordered)
-    if plain.alphas is not None:
-        y = _mean_of_planes(g, plain, rules, ordered)
-    elif plain.type_reduction == "km":
-        y = g.node("Mul", g.node("Add", left, right), g.constant("half", 0.5))
-    elif plain.type_reduction == "nt":
-        y = _average(g, g.node("Add", low, up), rules.consequents)
-    else:
-        mix = np.full(plain.n_outputs, 0.5) if plain.mix is None else plain.mix
-        own_peak = g.node("ReduceMax", rules.lower, "axis_1", keepdims=1)
-        own = _average(g, _firing(g, rules.lower, own_peak), rules.consequents)
-        y = g.node("Mul", own, g.constant("mix", mix))
-        y = g.node("Add", y, g.node("Mul", _average(g, up, rules.consequents), g.constant("rest", 1.0 - mix)))
-    if plain.type_reduction != "km":
-        # Rounding, and firing below the floor, may place y outside the ends: clipped as in IT2FLS.reduce.
-        y = g.node("Min", g.node("Max", y, left), right)
-    return [y, left, right]
+        def means(inner: str, outer: str, *, left: bool) -> str:
+            # Sums from both sides: "total minus prefix" cancels.
+            def both(below: str, above: str) -> str:
+                begin = g.node("CumSum", below, self.dimension, exclusive=0 if left else 1)
+                rest = g.node("CumSum", above, self.dimension, exclusive=1 if left else 0, reverse=1)
+                return g.node("Add", begin, rest)
 
+            weighted = (g.node("Mul", firing, self.rising) for firing in (inner, outer))
+            return g.node("Div", both(*weighted), both(inner, outer))
 
-def _mean_of_planes(g: _Graph, plain: PlainSystem, rules: _RuleNames, ordered: _Ordered) -> str:
-    """The middles of the planes of a General Type-2 system, weighted by their levels."""
-    # Log-firing of a plane is linear in its width, from that of the primary grades to that of the widest plane.
-    primary = g.node("Sub", rules.lower, f"{g.prefix}log_heights")
-    y = ""
-    for k, (share, plane_t) in enumerate(plain.plane_shares()):
-        width = g.constant(f"width_{k}", plane_t)
-        bounds = [
-            g.node("Add", primary, g.node("Mul", g.node("Sub", bound, primary), width))
-            for bound in (rules.lower, rules.upper)
-        ]
-        peak = g.node("ReduceMax", bounds[1], "axis_1", keepdims=1)
-        plane = _end_points(g, _firing(g, bounds[0], peak), _firing(g, bounds[1], peak), ordered)
-        part = g.node("Mul", g.node("Add", *plane), g.constant(f"share_{k}", 0.5 * share))
-        y = g.node("Add", y, part) if y else part
-    return y
-
-
-class _Ordered(NamedTuple):
-    """Names of the consequents in rising order, of the order, and of the shape and the dimension to order firing by."""
-
-    y: str
-    order: str
-    shape: str
-    dimension: str
-
-
-def _ordered_rules(g: _Graph, consequents: str, n_rules: int) -> _Ordered:
-    """The consequents in rising order for each output."""
-    from onnx import helper
-
-    count = g.constant("n_rules", [n_rules], np.int64)
-    y, order = f"{g.prefix}ordered", f"{g.prefix}order"
-    g.nodes.append(helper.make_node("TopK", [consequents, count], [y, order], axis=1, largest=0, sorted=1))
-    return _Ordered(y, order, g.node("Shape", consequents), g.constant("rules_dimension", 1, np.int64))
-
-
-def _end_points(g: _Graph, low: str, up: str, rules: _Ordered) -> tuple[str, str]:
-    """Ends of the type-reduced set: the extremes over the switch points of the ordered rules.
-
-    At switch point k the left mean takes the upper firing of the first k rules and the lower firing of the others, the
-    right mean the reverse. The switch points "all lower" and "all upper" are never the only extremes, so P of them suffice.
-    """
-    y, order, shape, first = rules
-
-    def ordered(firing: str) -> str:
-        return g.node("GatherElements", g.node("Expand", g.node("Unsqueeze", firing, "axis_2"), shape), order, axis=1)
-
-    def means(inner: str, outer: str, *, left: bool) -> str:
-        # Sums from both sides: "total minus prefix" cancels.
-        def both(below: str, above: str) -> str:
-            begin = g.node("CumSum", below, first, exclusive=0 if left else 1)
-            rest = g.node("CumSum", above, first, exclusive=1 if left else 0, reverse=1)
-            return g.node("Add", begin, rest)
-
-        return g.node("Div", both(g.node("Mul", inner, y), g.node("Mul", outer, y)), both(inner, outer))
-
-    low, up = ordered(low), ordered(up)
-    y_left = g.node("ReduceMin", means(up, low, left=True), "axis_1", keepdims=0)
-    y_right = g.node("ReduceMax", means(low, up, left=False), "axis_1", keepdims=0)
-    return y_left, g.node("Max", y_left, y_right)
+        low, up = ordered(low), ordered(up)
+        y_left = g.node("ReduceMin", means(up, low, left=True), "axis_1", keepdims=0)
+        y_right = g.node("ReduceMax", means(low, up, left=False), "axis_1", keepdims=0)
+        return y_left, g.node("Max", y_left, y_right)
 
 
 def _finish(g: _Graph, plain: AnyModel, outputs: Sequence[str]) -> None:

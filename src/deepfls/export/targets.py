@@ -1,4 +1,4 @@
-"""What several targets need: rows on which an export is measured, refusals, and the text of files.
+"""What several targets need: rows on which an export is measured, refusals, the text of files, tables and headers of C.
 
 Text comes from Jinja templates; numbers and names are written so that another language reads them back unchanged.
 """
@@ -6,11 +6,11 @@ Text comes from Jinja templates; numbers and names are written so that another l
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -27,15 +27,13 @@ def with_finite_widths(model: PlainModel) -> PlainModel:
 
     Its grade is 1 within 1e-8 over the range of the input.
     """
-    return replace(model, systems=tuple(map(_finite, model.systems)))
 
+    def finite(s: PlainSystem) -> PlainSystem:
+        wide = np.array([1e4 * (high - low) for low, high in map(s.input_span, range(s.n_features))])
+        lower, upper = (np.where(np.isfinite(widths), widths, wide) for widths in (s.lower_sigmas, s.upper_sigmas))
+        return replace(s, lower_sigmas=lower, upper_sigmas=upper)
 
-def _finite(plain: PlainSystem) -> PlainSystem:
-    if np.isfinite(plain.upper_sigmas).all():
-        return plain
-    wide = np.array([1e4 * (high - low) for low, high in map(plain.input_span, range(plain.n_features))])
-    lower, upper = (np.where(np.isfinite(sigmas), sigmas, wide) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
-    return replace(plain, lower_sigmas=lower, upper_sigmas=upper)
+    return replace(model, systems=tuple(map(finite, model.systems)))
 
 
 def rows_for(plain: AnyModel, rows: Any, n_drawn: int) -> Array:
@@ -77,14 +75,15 @@ class ColumnForm:
         codes: list[int] = []
         categories = {}
         for column in plain.columns.columns:
+            first, width = len(names), column.width
             if column.role == "category":
-                categories[len(names)] = column.categories
-                sources += [len(names)] * column.width
-                codes += range(len(column.categories) - column.width, len(column.categories))
+                categories[first] = column.categories
+                sources += [first] * width
+                codes += range(len(column.categories) - width, len(column.categories))
                 names.append(column.name)
             else:
-                sources += range(len(names), len(names) + column.width)
-                codes += [-1] * column.width
+                sources += range(first, first + width)
+                codes += [-1] * width
                 names += column.input_names
         return cls(tuple(names), np.array(sources), np.array(codes), categories)
 
@@ -187,13 +186,7 @@ def _source(name: str) -> str:
 
 
 def literal(value: float, kind: str = "double") -> str:
-    """A number as a literal of C that is read back as the same number; "double" is also what FuzzyLite and MATLAB read.
-
-    Examples
-    --------
-    >>> literal(0.1, "float"), literal(3, "float"), literal(0.1), literal(-5, "int64_t"), literal(7, "int32_t")
-    ('0.100000001f', '3.0f', '0.1', '-5LL', '7')
-    """
+    """A number as a literal of C that is read back as the same number; "double" is also what FuzzyLite and MATLAB read."""
     if kind == "double":
         return repr(float(value))
     if kind == "float":
@@ -204,13 +197,7 @@ def literal(value: float, kind: str = "double") -> str:
 
 
 def spaced(values: Sequence[float]) -> str:
-    """Numbers as literals with spaces between them.
-
-    Examples
-    --------
-    >>> spaced([1, 0.5])
-    '1.0 0.5'
-    """
+    """Numbers as literals with spaces between them."""
     return " ".join(literal(value) for value in values)
 
 
@@ -252,38 +239,20 @@ class CTable:
 
 
 def quoted(name: object) -> str:
-    """A name from data in quotes, without characters that could end a C comment or change its lines.
-
-    Examples
-    --------
-    >>> print(quoted("flow */ system(1);"))
-    "flow \\u002a\\u002f system(1);"
-    """
+    """A name from data in quotes, without characters that could end a C comment or change its lines."""
     text = str(name)
     text = text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
     return '"' + "".join(c if _PLAIN.fullmatch(c) else f"\\u{ord(c):04x}" for c in text) + '"'
 
 
 def one_line(name: object) -> str:
-    """A name in printable ASCII without quotes: it cannot begin a line or end a string of another language.
-
-    Examples
-    --------
-    >>> one_line("heat 'in'\\n[Rules]")
-    'heat _in__[Rules]'
-    """
+    """A name in printable ASCII without quotes: it cannot begin a line or end a string of another language."""
     text = str(name)[:_LONGEST]
     return "".join(c if c.isascii() and c.isprintable() and c not in "'\"\\#%" else "_" for c in text)
 
 
 def identifiers(names: Sequence[str], default: str, taken: Sequence[str] = ()) -> list[str]:
-    """Names as distinct identifiers of letters, digits and underscores that differ from those ``taken``.
-
-    Examples
-    --------
-    >>> identifiers(["heat", "heat", "2nd", "°C"], "x")
-    ['heat', 'heat_1', 'x2nd', 'x_C']
-    """
+    """Names as distinct identifiers of letters, digits and underscores that differ from those ``taken``."""
     made: list[str] = []
     used = {word.lower() for word in taken}
     for place, name in enumerate(names):
@@ -296,3 +265,45 @@ def identifiers(names: Sequence[str], default: str, taken: Sequence[str] = ()) -
         used.add(text.lower())
         made.append(text)
     return made
+
+
+class CHeader(NamedTuple):
+    """A header and its costs: bytes of tables, of flash (tables and code, without libm), and of stack.
+
+    ``error`` is the largest error of fixed point as a share of the output's range; None in float.
+    """
+
+    text: str
+    table_bytes: int
+    flash_bytes: int
+    ram_bytes: int
+    error: float | None = None
+
+
+def code_bytes(plain: PlainSystem, base: Mapping[str, int]) -> int:
+    """Bytes of code of all functions: classes, and a crisp output that is not the midpoint of the set, need more."""
+    direct = plain.kind == "it2" and plain.type_reduction != "km"
+    return base[plain.kind] + base["classes"] * (plain.classes is not None) + base["direct"] * direct
+
+
+def interval_text(plain: AnyModel, margins: Array | None) -> str:
+    """What an uncalibrated interval is, for comments of a header; empty if there is none."""
+    if plain.kind == "t1" and margins is None:
+        return ""
+    crisp = "crisp outputs" if plain.classes is None else "logits"
+    text = crisp if plain.kind == "t1" else "type-reduced set" + (" of the logits" if plain.classes is not None else "")
+    text += " of the widest plane" if plain.kind == "gt2" else ""
+    text = f"mean of the {len(plain.systems)} {text}s" if len(plain.systems) > 1 else text
+    return text + ("; not calibrated to a coverage" if margins is None else ", with a margin on both sides")
+
+
+def rendered_header(
+    template: str, arrays: Iterable[CTable], n_code: int, n_ram: int, error: float | None = None, **context: Any
+) -> CHeader:
+    """The header of a template, with its costs: bytes of code and of stack."""
+    from deepfls import __version__
+
+    n_tables = sum(array.n_bytes for array in arrays)
+    sizes = {"table_bytes": n_tables, "code_bytes": n_code, "ram_bytes": n_ram}
+    text = render(template, version=__version__, **sizes, **context)
+    return CHeader(text, n_tables, n_tables + n_code, n_ram, error)

@@ -4,25 +4,25 @@ Everything is computed from :mod:`deepfls.inspection.plain`, the system as NumPy
 May import every folder up to ``estimators``. matplotlib is imported inside functions, without pyplot.
 """
 
-from deepfls.inspection.complexity import Complexity, complexity
-from deepfls.inspection.display import COLORS, new_figure
-from deepfls.inspection.explanation import Explanation, explain
-from deepfls.inspection.plain import rule_weights
-from deepfls.inspection.prediction_plots import (
+from deepfls.inspection.display import (
+    COLORS,
     BandDisplay,
     CoverageDisplay,
+    FiringMapDisplay,
     IntervalDisplay,
     LearningCurveDisplay,
     PredictionDisplay,
     WidthErrorDisplay,
+    new_figure,
 )
-from deepfls.inspection.pushes import EXACT_INPUTS, input_pushes
+from deepfls.inspection.explanation import Explanation, explain
+from deepfls.inspection.plain_model import rule_weights
+from deepfls.inspection.pushes import EXACT_INPUTS, PushesDisplay, input_pushes
 from deepfls.inspection.report_page import report_html, write_report
-from deepfls.inspection.response_plots import PushesDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay
 from deepfls.inspection.rules import Rules, rules_of
 from deepfls.inspection.simplification import Simplification, simplify
-from deepfls.inspection.system_plots import FiringMapDisplay, MembershipsDisplay
-from deepfls.inspection.usage import DataExplanation, explain_data
+from deepfls.inspection.system_plots import MembershipsDisplay, ResponseCurveDisplay, ResponseSurfaceDisplay
+from deepfls.inspection.usage import Complexity, DataExplanation, complexity, explain_data
 
 __all__ = [
     "COLORS",

@@ -5,28 +5,18 @@ Pushes (:mod:`deepfls.inspection.pushes`) and contributions are both sums that g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from deepfls._checks.values import Array, softmax
 from deepfls.data.columns import Columns
-from deepfls.inspection.plain import PlainOutput, PlainSystem
-from deepfls.inspection.plain_model import PlainModel, one_row, reference_row
+from deepfls.inspection import words
+from deepfls.inspection.plain import PlainOutput
+from deepfls.inspection.plain_model import PlainModel, calibrated_rows, calibration_of, one_row, reference_row
 from deepfls.inspection.pushes import input_pushes
-from deepfls.inspection.words import (
-    TextTable,
-    coverage_text,
-    decimals_of,
-    listed,
-    number_text,
-    read_inputs,
-    rendered,
-    share_text,
-    shortened,
-)
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -113,40 +103,42 @@ class Explanation:
         """The prediction in one sentence: the class with its probability, or the numbers with their calibrated interval."""
         if self.probabilities is not None and self.classes is not None:
             best = int(self.probabilities.argmax())
-            share = share_text(float(self.probabilities[best])).replace(">", "more than ")
-            text = f"{shortened(self.output_names[best])}, with a probability of {share}"
+            share = words.share_text(float(self.probabilities[best])).replace(">", "more than ")
+            text = f"{words.shortened(self.output_names[best])}, with a probability of {share}"
             if self.class_set is not None and self.coverage is not None:
-                names = listed([shortened(self.output_names[k]) for k in np.flatnonzero(self.class_set)])
-                count, share = int(self.class_set.sum()), coverage_text(self.coverage)
+                names = words.listed([words.shortened(self.output_names[k]) for k in np.flatnonzero(self.class_set)])
+                count, share = int(self.class_set.sum()), words.coverage_text(self.coverage)
                 text += f"; the {share} set holds {names}" if count > 1 else ""
                 text += f"; the {share} set holds this class alone" if count == 1 else ""
                 text += f"; the {share} set is empty: no class fits well" if count == 0 else ""
             return f"{text}."
         parts = [
-            f"{shortened(name)} is predicted to be {number_text(self.y[k], digits)}"
+            f"{words.shortened(name)} is predicted to be {words.number_text(self.y[k], digits)}"
             for k, name in enumerate(self.output_names)
         ]
         if self.interval is not None and self.coverage is not None:
-            lower, upper = self.interval
-            ends = (f"{number_text(lower[k], digits)} to {number_text(upper[k], digits)}" for k in range(len(parts)))
-            share = coverage_text(self.coverage)
-            parts = [f"{part} ({share} interval: {pair})" for part, pair in zip(parts, ends, strict=True)]
+            lower, upper = ([words.number_text(value, digits) for value in ends] for ends in self.interval)
+            share = words.coverage_text(self.coverage)
+            parts = [f"{part} ({share} interval: {a} to {b})" for part, a, b in zip(parts, lower, upper, strict=True)]
             return "; ".join(parts) + "."
         return "; ".join(parts) + ". The model has no calibrated interval: coverage=0.9 in the fit gives one."
 
     def to_text(self, *, digits: int = 4, top: int = 10) -> str:
         """Headline, pushes and rules as text: the ``top`` inputs and rules, the others together."""
-        parts = [self.headline(digits)]
-        for k in self._shown_outputs():
-            parts.append(f"{_inputs_heading(self, k)}\n{_inputs_table(self, k, digits, top).text()}")
-            parts.append(f"{_rules_heading(self, k)}\n{_rules_table(self, k, digits, top).text()}")
-        return "\n\n".join([*parts, *_notes(self, digits)]) + "\n"
+        tables = (f"{heading}\n{table.text()}" for heading, table in self._tables(digits, top))
+        return "\n\n".join([self.headline(digits), *tables, *_notes(self, digits)]) + "\n"
 
-    def _shown_outputs(self) -> list[int]:
-        """All targets; the classes in descending order of their probability."""
-        if self.probabilities is None:
-            return list(range(len(self.output_names)))
-        return np.argsort(-self.probabilities, kind="stable").tolist()
+    def _tables(self, digits: int, top: int) -> list[tuple[str, words.TextTable]]:
+        """Pushes and rules with headings: of all targets, or of the classes in descending order of their probability."""
+        shown = np.arange(len(self.output_names))
+        if self.probabilities is not None:
+            shown = np.argsort(-self.probabilities, kind="stable")
+        found = []
+        for k in shown.tolist():
+            label = _output_label(self, k)
+            found.append((f"What pushes {label} away from its value at the reference", _inputs_table(self, k, digits, top)))
+            found.append((f"The rules whose average is {label}", _rules_table(self, k, digits, top)))
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON: one entry per output, with its rules and inputs."""
@@ -190,11 +182,8 @@ class Explanation:
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        parts: list[tuple[str, list[TextTable]]] = [(self.headline(), [])]
-        for k in self._shown_outputs():
-            parts.append((_inputs_heading(self, k), [_inputs_table(self, k, 4, _SHOWN)]))
-            parts.append((_rules_heading(self, k), [_rules_table(self, k, 4, _SHOWN)]))
-        return rendered("tables.html", parts=parts, note=" ".join(_notes(self, 4)))
+        parts = [(self.headline(), []), *((heading, [table]) for heading, table in self._tables(4, _SHOWN))]
+        return words.rendered("tables.html", parts=parts, note=" ".join(_notes(self, 4)))
 
 
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
@@ -202,94 +191,52 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
     model = PlainModel.of(estimator)
     row = one_row(estimator, "x", x)
     start = reference_row(estimator, model, reference)
-    parts = [_system_explanation(s, row, start) for s in model.systems]
-    mean = parts[0] if len(parts) == 1 else _mean_explanation(parts, model.shares)
-    return replace(mean, **_calibrated(estimator, row))
+    values = [s.rule_values(row[np.newaxis]) for s in model.systems]
+    weights = [s.weights(*own) for s, own in zip(model.systems, values, strict=True)]
+    outputs = [s.reduced(*own) for s, own in zip(model.systems, values, strict=True)]
+    pushes = [input_pushes(s, row, start) for s in model.systems]
+    consequents = [own.consequents[0] for own in values]
 
-
-def _mean_explanation(parts: Sequence[Explanation], shares: Sequence[float]) -> Explanation:
-    """The explanation of the mean of several systems; their rules stand one after another."""
-
-    def joined(name: str) -> Array:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    def by_share(name: str) -> Iterator[list[Array]]:
+    def by_share(parts: Iterable[Sequence[Array]]) -> Iterator[list[Array]]:
         """What the systems have for each of y_left, y_right and y, times their shares."""
-        for end in zip(*(getattr(part, name) for part in parts), strict=True):
-            yield [share * values for share, values in zip(shares, end, strict=True)]
+        for ends in zip(*parts, strict=True):
+            yield [share * end for share, end in zip(model.shares, ends, strict=True)]
 
-    def side_by_side(name: str) -> PlainOutput:
-        return PlainOutput(*map(np.concatenate, by_share(name)))
+    def mean(parts: Iterable[Sequence[Array]]) -> PlainOutput:
+        return PlainOutput(*(np.sum(ends, axis=0) for ends in by_share(parts)))
 
-    def means(name: str) -> PlainOutput:
-        return PlainOutput(*(np.sum(values, axis=0) for values in by_share(name)))
-
-    return replace(
-        parts[0],
-        lower=joined("lower"),
-        upper=joined("upper"),
-        consequents=joined("consequents"),
-        left_upper=joined("left_upper"),
-        right_upper=joined("right_upper"),
-        weights=side_by_side("weights"),
-        contributions=side_by_side("contributions"),
-        output=means("output"),
-        base=means("base"),
-        pushes=means("pushes"),
-    )
-
-
-def _system_explanation(s: PlainSystem, row: Array, start: Array) -> Explanation:
-    """The explanation of one system."""
-    values = s.rule_values(row[np.newaxis])
-    weights = s.weights(*values)
-    consequents = values.consequents[0]
-    base, pushes, exact = input_pushes(s, row, start)
+    contributions = ([end[0] * own for end in w[:3]] for w, own in zip(weights, consequents, strict=True))
+    calibration = calibration_of(estimator)
+    calibrated = None if calibration is None else calibrated_rows(estimator, row[np.newaxis])[0]
     return Explanation(
-        feature_names=s.feature_names,
-        output_names=s.output_names,
-        classes=s.classes,
+        feature_names=model.feature_names,
+        output_names=model.output_names,
+        classes=model.classes,
         x=row,
         reference=start,
-        lower=np.exp(values.log_lower[0]),
-        upper=np.exp(values.log_upper[0]),
-        consequents=consequents,
-        output=PlainOutput(*(end[0] for end in s.reduced(*values))),
-        weights=PlainOutput(*(w[0] for w in weights[:3])),
-        contributions=PlainOutput(*(w[0] * consequents for w in weights[:3])),
-        left_upper=weights.left_upper[0],
-        right_upper=weights.right_upper[0],
-        base=base,
-        pushes=pushes,
-        exact_pushes=exact,
-        columns=s.columns,
+        lower=np.concatenate([np.exp(own.log_lower[0]) for own in values]),
+        upper=np.concatenate([np.exp(own.log_upper[0]) for own in values]),
+        consequents=np.concatenate(consequents),
+        output=mean([end[0] for end in ends] for ends in outputs),
+        weights=PlainOutput(*map(np.concatenate, by_share([end[0] for end in w[:3]] for w in weights))),
+        contributions=PlainOutput(*map(np.concatenate, by_share(contributions))),
+        left_upper=np.concatenate([w.left_upper[0] for w in weights]),
+        right_upper=np.concatenate([w.right_upper[0] for w in weights]),
+        base=mean(own.base for own in pushes),
+        pushes=mean(own.pushes for own in pushes),
+        exact_pushes=pushes[0].exact,
+        coverage=None if calibration is None else calibration.coverage,
+        interval=None if model.classes is not None else calibrated,
+        class_set=None if model.classes is None else calibrated,
+        columns=model.columns,
     )
-
-
-def _calibrated(estimator: FLSEstimator, row: Array) -> dict[str, Any]:
-    """Coverage and the calibrated interval or set of classes of a row; nothing for a model without one."""
-    calibration = getattr(estimator, "calibration_", None)
-    if calibration is None or calibration.method == "none":
-        return {}
-    model, x = estimator._calibrated, row[np.newaxis]
-    if estimator._classifies:
-        return {"coverage": calibration.coverage, "class_set": model.class_set(x)[0]}
-    return {"coverage": calibration.coverage, "interval": np.stack([end[0] for end in model.interval(x)])}
 
 
 def _output_label(e: Explanation, k: int) -> str:
-    return f"{'' if e.classes is None else 'the score of '}{shortened(e.output_names[k])}"
+    return f"{'' if e.classes is None else 'the score of '}{words.shortened(e.output_names[k])}"
 
 
-def _inputs_heading(e: Explanation, k: int) -> str:
-    return f"What pushes {_output_label(e, k)} away from its value at the reference"
-
-
-def _rules_heading(e: Explanation, k: int) -> str:
-    return f"The rules whose average is {_output_label(e, k)}"
-
-
-def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
+def _rules_table(e: Explanation, k: int, digits: int, top: int) -> words.TextTable:
     """Firing, consequents and contributions of the rules of largest weight in output k."""
     interval = bool((e.lower != e.upper).any()) or bool((e.weights.y_left != e.weights.y_right).any())
     order = np.argsort(-e.weights.y[:, k], kind="stable")
@@ -300,12 +247,12 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     head = ["rule", *(["lower", "upper"] if interval else ["firing"]), "says", "weight"]
     head += ["weight times it", "at y_left", "at y_right"] if interval else ["weight times it"]
     # The same decimals in all rows, so that the columns add up to the eye.
-    decimals = decimals_of([end[k] for end in sums], digits)
-    said = decimals_of(e.consequents[order[:top], k], digits)
+    decimals = words.decimals_of([end[k] for end in sums], digits)
+    said = words.decimals_of(e.consequents[order[:top], k], digits)
 
     def row(name: str, chosen: Array, consequent: str) -> list[str]:
         strengths = [_strength_text(f[chosen].max()) for f in firing]
-        weight = share_text(float(e.weights.y[chosen, k].sum()))
+        weight = words.share_text(float(e.weights.y[chosen, k].sum()))
         return [name, *strengths, consequent, weight, *(_fixed_text(c[chosen, k].sum(), decimals) for c in contributions)]
 
     rows = [row(str(p + 1), np.array([p]), _fixed_text(e.consequents[p, k], said)) for p in order[:top].tolist()]
@@ -313,7 +260,7 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
     if len(rest):
         rows.append(row(f"{len(rest)} other{'s' * (len(rest) > 1)}", rest, ""))
     blank = [""] * (len(head) - 1 - len(sums))
-    return TextTable(head, [*rows, ["sum", *blank, *(_fixed_text(end[k], decimals) for end in sums)]])
+    return words.TextTable(head, [*rows, ["sum", *blank, *(_fixed_text(end[k], decimals) for end in sums)]])
 
 
 def _fixed_text(value: float, decimals: int, sign: str = "") -> str:
@@ -325,26 +272,27 @@ def _strength_text(firing: float) -> str:
     return "<0.001" if 0.0 < firing < 0.0005 else f"{firing:.3f}"
 
 
-def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> TextTable:
+def _inputs_table(e: Explanation, k: int, digits: int, top: int) -> words.TextTable:
     """Values of the inputs, and their pushes on output k."""
-    inputs = read_inputs(e.feature_names, e.columns)
+    inputs = words.read_inputs(e.feature_names, e.columns)
     pushes = np.array([e.pushes.y[first:end, k].sum() for _, first, end, _ in inputs])
     order = np.argsort(-np.abs(pushes), kind="stable")
     # The same decimals in all rows, one digit fewer than a number alone would have.
-    decimals = decimals_of(pushes if pushes.any() else e.output.y[k], max(digits - 1, 1))
+    decimals = words.decimals_of(pushes if pushes.any() else e.output.y[k], max(digits - 1, 1))
     rows = [["reference", "", "", _fixed_text(e.base.y[k], decimals)]]
     for place in order[:top].tolist():
         name, first, end, column = inputs[place]
         if column is None:
-            values = ["unknown" if np.isnan(row[first]) else number_text(row[first], digits) for row in (e.x, e.reference)]
+            known = (row[first] for row in (e.x, e.reference))
+            values = ["unknown" if np.isnan(value) else words.number_text(value, digits) for value in known]
         else:
-            values = [shortened(column.category(e.x[first:end])), "mean of all"]
-        rows.append([shortened(name), *values, _fixed_text(pushes[place], decimals, "+")])
+            values = [words.shortened(column.category(e.x[first:end])), "mean of all"]
+        rows.append([words.shortened(name), *values, _fixed_text(pushes[place], decimals, "+")])
     rest = order[top:]
     if len(rest):
         rows.append([f"{len(rest)} other{'s' * (len(rest) > 1)}", "", "", _fixed_text(pushes[rest].sum(), decimals, "+")])
     rows.append(["sum", "", "", _fixed_text(e.output.y[k], decimals)])
-    return TextTable(["input", "value", "reference", "pushes by"], rows)
+    return words.TextTable(["input", "value", "reference", "pushes by"], rows)
 
 
 def _notes(e: Explanation, digits: int) -> list[str]:
@@ -352,10 +300,8 @@ def _notes(e: Explanation, digits: int) -> list[str]:
     orders = "all orders of the inputs" if e.exact_pushes else "random orders of the inputs and their reverses"
     notes = [f"Pushes: steps from the reference to the row, averaged over {orders}."]
     if bool((e.output.y_left < e.output.y_right).any()):
-        sets = "; ".join(
-            f"{_output_label(e, k)} {number_text(e.output.y_left[k], digits)} to {number_text(e.output.y_right[k], digits)}"
-            for k in range(len(e.output_names))
-        )
+        ends = ([words.number_text(value, digits) for value in end] for end in (e.output.y_left, e.output.y_right))
+        sets = "; ".join(f"{_output_label(e, k)} {a} to {b}" for k, (a, b) in enumerate(zip(*ends, strict=True)))
         notes.append(
             f"Type-reduced set: {sets}. It is what the uncertainty of the sets allows the output to be, not an interval "
             "for the true value."

@@ -14,30 +14,22 @@ from deepfls import __version__
 from deepfls._checks.arguments import check_option, counted, printable
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
-from deepfls.inspection.complexity import complexity
+from deepfls.inspection import words
 from deepfls.inspection.display import new_figure
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, most_important, reference_row
-from deepfls.inspection.report_page import SHARES, payload_of, title_of
+from deepfls.inspection.plain_model import (
+    PlainModel,
+    calibration_of,
+    check_rows_given,
+    most_important,
+    reference_row,
+    rows_of,
+    true_values,
+)
+from deepfls.inspection.report_page import SHARES, measures_of, settings_of, title_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
-from deepfls.inspection.words import (
-    ALMOST_ANY,
-    category_inputs,
-    clauses,
-    coverage_text,
-    how_to_read,
-    input_clauses,
-    markdown_name,
-    number_text,
-    rendered,
-    share_text,
-    short_consequent_texts,
-    shortened,
-    system_line,
-    used_terms,
-    vocabulary,
-)
+from deepfls.inspection.usage import complexity_of
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -64,41 +56,43 @@ def card_text(
     check_rows_given(X, y)
     model = PlainModel.of(estimator)
     s, n_systems = model.systems[0], len(model.systems)
-    name = markdown_name if markdown else printable
+    name = words.markdown_name if markdown else printable
     rules = rules_of(estimator)
-    payload = payload_of(estimator, X, y)
-    data = payload["data"]
-    ranked = most_important(estimator, s.n_features)
+    x = None if X is None else rows_of(estimator, X)
+    measures = [] if x is None or y is None else measures_of(estimator, model, x, true_values(model, x, y))
+    places = {m: place for place, m in enumerate(most_important(estimator, s.n_features))}
     center = reference_row(estimator, s)
-    shown = [
-        {
-            "number": rule + 1,
-            "share": rules.share_of(rule),
-            "conditions": _conditions(s, rule, ranked, name),
-            "outputs": [name(text) for text in _says(s, rule, center)],
-        }
-        for rule in rules.order[:_RULES]
-    ]
+    shown = []
+    for rule in rules.order[:_RULES]:
+        told = [c for c in words.clauses(s, rule, 4) if c.word != words.ALMOST_ANY]
+        told.sort(key=lambda c: places[c.feature])
+        conditions = words.shown_clauses(told, _CONDITIONS, name)
+        outputs = [name(text) for text in _says(s, rule, center)]
+        shown.append({"number": rule + 1, "share": rules.share_of(rule), "conditions": conditions, "outputs": outputs})
+    alone = []  # what a rule that is not shown as a formula says
+    if s.classes is not None or s.n_outputs > 1:
+        what = "The class, with its probability," if s.classes is not None else "The value"
+        alone = [f"{what} is what the rule alone says at the centers of its sets, with the other inputs at their mean."]
     context = {
         "title": name(title or title_of(s)),
-        "about": system_line(model),
+        "about": words.system_line(model),
         "systems": "" if n_systems == 1 else f"System 1 of {n_systems}, whose mean is the prediction",
-        "facts": payload["settings"],
+        "facts": settings_of(estimator, model),
         "inputs": _inputs(estimator, s, name),
         "more_inputs": counted(max(0, len(estimator.columns_.names) - _INPUTS), "more input"),
-        "measures": [] if data is None else [(name(m["name"]), m["values"]) for m in data["metrics"]],
-        "n_rows": "" if data is None else counted(data["rows"], "row"),
+        "measures": [(name(one["name"]), one["values"]) for one in measures],
+        "n_rows": "" if x is None else counted(len(x), "row"),
         "calibration": _calibration(estimator),
-        "readability": complexity(estimator, X).table.rows,
-        "vocabulary": [(name(s.feature_names[m]), terms) for m, terms in vocabulary(s, 4)],
+        "readability": complexity_of(model, x).table.rows,
+        "vocabulary": words.vocabulary(s, 4, name),
         "rules": shown,
         "more_rules": counted(max(0, s.n_rules - _RULES), "more rule"),
-        "reading": [*_reading(s), *how_to_read(s, 4)],
+        "reading": [*alone, *words.how_to_read(s, 4)],
         "version": __version__,
         "number": _measure_text,
         "picture": None if markdown else _picture(estimator, s),
     }
-    return rendered("card.md" if markdown else "card.html", **context)
+    return words.rendered("card.md" if markdown else "card.html", **context)
 
 
 def _inputs(estimator: FLSEstimator, s: PlainSystem, name: Any) -> list[tuple[str, str, str]]:
@@ -112,66 +106,47 @@ def _inputs(estimator: FLSEstimator, s: PlainSystem, name: Any) -> list[tuple[st
         if column.role == "category":
             values = ", ".join(name(category) for category in column.categories)
         elif s.input_range is not None and end > first:
-            values = " to ".join(number_text(v, 4) for v in s.input_range[:, first])
-        found.append((name(column.name), values, share_text(float(importances[place]))))
+            values = " to ".join(words.number_text(v, 4) for v in s.input_range[:, first])
+        found.append((name(column.name), values, words.share_text(float(importances[place]))))
     return found
-
-
-def _conditions(s: PlainSystem, rule: int, ranked: list[int], name: Any) -> list[tuple[str, str, str]]:
-    """The conditions of a rule that say something, those of the most important inputs first, as (name, word, numbers)."""
-    places = {m: place for place, m in enumerate(ranked)}
-    told = sorted((c for c in clauses(s, rule, 4) if c.word != ALMOST_ANY), key=lambda c: places[c.feature])
-    shown = [(name(shortened(c.name)), c.word, name(c.short)) for c in told[:_CONDITIONS]]
-    if len(told) > _CONDITIONS:
-        shown.append((counted(len(told) - _CONDITIONS, "more condition"), "", ""))
-    return shown or [("anything", "", "")]
 
 
 def _says(s: PlainSystem, rule: int, reference: Array) -> list[str]:
     """The THEN part of a rule: a formula of one output; of several, or of classes, what it says at its center."""
     if s.classes is None and s.n_outputs == 1:
-        return short_consequent_texts(s, rule, 4, _TERMS)
-    told = [c.feature for c in input_clauses(s, rule, 4) if c.word != ALMOST_ANY]
+        return words.short_consequent_texts(s, rule, 4, _TERMS)
+    told = [c.feature for c in words.input_clauses(s, rule, 4) if c.word != words.ALMOST_ANY]
     x = reference.copy()
     x[told] = s.centers[rule, told]
     said = s.intercepts[rule] + (s.slopes[rule] @ x if s.order == 1 else 0.0)
     if s.classes is None:
-        return [
-            f"{shortened(one)} is about {number_text(value, 4)}" for one, value in zip(s.output_names, said, strict=True)
-        ]
+        values = zip(s.output_names, said, strict=True)
+        return [f"{words.shortened(one)} is about {words.number_text(value, 4)}" for one, value in values]
     chances = softmax(said)
     best = int(chances.argmax())
-    return [f"{shortened(s.output_names[best])} ({share_text(float(chances[best]))})"]
-
-
-def _reading(s: PlainSystem) -> list[str]:
-    """What the card says of the rules beside their exact meaning."""
-    if s.classes is None and s.n_outputs == 1:
-        return []
-    what = "The class, with its probability," if s.classes is not None else "The value"
-    return [f"{what} is what the rule alone says at the centers of its sets, with the other inputs at their mean."]
+    return [f"{words.shortened(s.output_names[best])} ({words.share_text(float(chances[best]))})"]
 
 
 def _measure_text(measure: str, value: float | None) -> str:
     if value is None:
         return "–"
-    return share_text(value) if measure in SHARES else number_text(value, 4)
+    return words.share_text(value) if measure in SHARES else words.number_text(value, 4)
 
 
 def _calibration(estimator: FLSEstimator) -> str:
-    calibration = getattr(estimator, "calibration_", None)
+    calibration = calibration_of(estimator)
     what = "sets of classes" if estimator._classifies else "intervals"
-    if calibration is None or calibration.method == "none":
+    if calibration is None:
         return f"None: the model has no calibrated {what}; coverage=0.9 in the fit gives them."
-    rows, share = counted(len(calibration.scores), "held-out row"), coverage_text(calibration.coverage)
+    rows, share = counted(len(calibration.scores), "held-out row"), words.coverage_text(calibration.coverage)
     return f"{what.capitalize()} of coverage {share}, calibrated ({calibration.method}) on {rows}."
 
 
 def _picture(estimator: FLSEstimator, s: PlainSystem) -> str:
     """The sets of the most important inputs as a PNG in text."""
-    left_out = category_inputs(s)
+    left_out = words.category_inputs(s)
     if s.terms is not None:
-        left_out |= {m for m in range(s.n_features) if not used_terms(s, m)}
+        left_out |= {m for m in range(s.n_features) if not words.used_terms(s, m)}
     ranked = [m for m in most_important(estimator, s.n_features) if m not in left_out]
     display = MembershipsDisplay.from_estimator(estimator, features=ranked[:_PANELS] or [0])
     count = len(display.names)

@@ -30,26 +30,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.values import Array
 from deepfls.data.columns import Columns
-from deepfls.data.scaling import Scaling
-from deepfls.functional.constants import MIN_LOGIT, SMALLEST_ALPHA
+from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, SMALLEST_ALPHA, TOLERANCE
+from deepfls.functional.karnik_mendel import karnik_mendel
 from deepfls.functional.reduction import check_alphas, plane_width
-from deepfls.inspection.plain_weights import (
-    RuleWeights,
-    chosen_terms,
-    end_points,
-    normalized,
-    relative_firing,
-    weights_at_ends,
-    within_range,
-)
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
-
-# Rows that are evaluated at a time.
-_CHUNK = 16_384
 
 
 class RuleValues(NamedTuple):
@@ -66,6 +54,20 @@ class PlainOutput(NamedTuple):
     y_left: Array
     y_right: Array
     y: Array
+
+
+class RuleWeights(NamedTuple):
+    """Weights of the rules in both ends and in the crisp output, each (rows, rules, outputs), adding up to 1 over rules.
+
+    ``left_upper`` and ``right_upper`` mark the rules whose weight at an end is their upper firing: those beyond the switch
+    point.
+    """
+
+    left: Array
+    right: Array
+    crisp: Array
+    left_upper: Array
+    right_upper: Array
 
 
 @dataclass(frozen=True)
@@ -146,23 +148,23 @@ class PlainSystem:
         :class:`~deepfls.inspection.plain_model.PlainModel` holds all of them.
         """
         check_is_fitted(estimator, "system_")
-        n_systems = len(estimator.systems_)
+        n_systems, place = len(estimator.systems_), number or 0
         if number is None and n_systems > 1:
             raise ValueError(
                 f"n_systems must be 1 for this, which takes one system, and the model is the mean of {n_systems}: train it "
                 "again with n_systems=1."
             )
-        member = system = estimator.systems_[number or 0]
-        alphas = None
+        system, alphas = estimator.systems_[place], None
+        ranges, chosen = system.antecedents.bounds, system.antecedents.terms
         if isinstance(system, GT2FLS):
             alphas, system = system.alphas.cpu().double().numpy(), system.plane_system(SMALLEST_ALPHA)
-        n_outputs = system.n_outputs
-        classes = getattr(estimator, "classes_", None)
+        x_scaling, input_range = estimator.x_scaling_, getattr(estimator, "input_range_", None)
+        classes, rule_shares = getattr(estimator, "classes_", None), getattr(estimator, "rule_shares_", None)
         outputs = getattr(estimator, "table_", {}).get("targets") if classes is None else classes
         x_shift, x_scale = np.zeros(system.n_features), np.ones(system.n_features)
-        y_shift, y_scale = np.zeros(n_outputs), np.ones(n_outputs)
+        y_shift, y_scale = np.zeros(system.n_outputs), np.ones(system.n_outputs)
         if not scaled:
-            x_shift, x_scale = estimator.x_scaling_.shift, estimator.x_scaling_.scale
+            x_shift, x_scale = x_scaling.shift, x_scaling.scale
             if classes is None:  # the logits of a classifier are not scaled
                 y_shift, y_scale = estimator.y_scaling_.shift, estimator.y_scaling_.scale
 
@@ -171,7 +173,12 @@ class PlainSystem:
 
         slopes = array(system.slopes) / x_scale
         centers = array(system.centers) * x_scale + x_shift
-        centers = within_range(estimator, member, centers, x_shift, x_scale, scaled=scaled)
+        if ranges is not None:  # the change of units may round a center at an end of its range past it
+            ends = array(ranges[:2])
+            low, high = ends[0].min(axis=0) * x_scale + x_shift, ends[1].max(axis=0) * x_scale + x_shift
+            if input_range is not None and not scaled:
+                low, high = np.maximum(low, input_range[0]), np.minimum(high, input_range[1])
+            centers = np.clip(centers, low, high)
         if isinstance(system, IT2FLS):
             own: dict[str, Any] = {
                 "kind": "it2" if alphas is None else "gt2",
@@ -186,21 +193,29 @@ class PlainSystem:
             sigmas = array(system.sigmas) * x_scale
             own = {"kind": "t1", "uncertainty": "", "type_reduction": "", "mix": None}
             own |= {"lower_sigmas": sigmas, "upper_sigmas": sigmas, "log_heights": np.zeros_like(sigmas)}
-        own |= chosen_terms(estimator, system, own)
+        if chosen is not None:  # rules choose their sets: widths are infinite where a rule has none
+            terms = chosen.cpu().numpy().copy()
+            own |= {name: np.where(terms < 0, np.inf, own[name]) for name in ("lower_sigmas", "upper_sigmas")}
+            words = estimator._structure_.term_words(estimator.words, estimator.columns_.input_names)
+            if words:
+                own |= {"terms": terms, "words": tuple(map(tuple, words))}
+        if rule_shares is not None:
+            first = sum(other.n_rules for other in estimator.systems_[:place])
+            rule_shares = rule_shares[first : first + system.n_rules] / estimator._model.shares[place]
         return cls(
             tnorm=system.tnorm,
             order=system.consequents.order,
             feature_names=tuple(estimator.columns_.input_names),
             columns=estimator.columns_,
             missing=system.missing,
-            bounds=None if estimator.x_scaling_.low is None or scaled else _bounds_of(estimator.x_scaling_),
+            bounds=None if x_scaling.low is None or scaled else np.array([x_scaling.low, x_scaling.high]),
             output_names=tuple(estimator.target_names_) if outputs is None else tuple(map(str, outputs)),
             classes=classes,
             centers=centers,
             intercepts=y_shift + y_scale * (array(system.intercepts) - slopes @ x_shift),
             slopes=slopes * y_scale[:, np.newaxis],
-            input_range=getattr(estimator, "input_range_", None),
-            rule_shares=_shares_of_system(estimator, number or 0),
+            input_range=input_range,
+            rule_shares=rule_shares,
             alphas=alphas,
             **own,
         )
@@ -214,16 +229,26 @@ class PlainSystem:
         if t == 0.0:
             own: dict[str, Any] = {"kind": "t1", "uncertainty": "", "type_reduction": "", "upper_sigmas": self.lower_sigmas}
             return replace(self, **own, log_heights=np.zeros_like(self.log_heights), alphas=None)
-        return replace(self, kind="it2", alphas=None, **self._sets_at(t))
-
-    def _sets_at(self, t: float) -> dict[str, Any]:
-        """Upper widths and heights of the plane of width t."""
         known = np.isfinite(self.upper_sigmas)  # sets that were left out of a rule have infinite widths
         ratio = np.divide(self.lower_sigmas, self.upper_sigmas, out=np.ones_like(self.centers), where=known)
         upper = self.lower_sigmas / np.sqrt(1.0 - min(t, 1.0) * (1.0 - np.square(ratio)))
-        return {"upper_sigmas": upper, "log_heights": np.maximum(t * self.log_heights, MIN_LOGIT)}
+        heights = np.maximum(t * self.log_heights, MIN_LOGIT)
+        return replace(self, kind="it2", alphas=None, upper_sigmas=upper, log_heights=heights)
 
-    def _planes(self, log_lower: Array, log_upper: Array) -> list[tuple[float, Array, Array]]:
+    def plane_shares(self) -> list[tuple[float, float]]:
+        """Share in the crisp output and width t of every plane of a General Type-2 system, the widest first."""
+        assert self.alphas is not None
+        widths = plane_width(torch.from_numpy(self.alphas))
+        return list(zip((self.alphas / self.alphas.sum()).tolist(), widths.tolist(), strict=True))
+
+    def planes(self) -> list[tuple[float, PlainSystem]]:
+        """Every plane with its share in the crisp output, the widest first; the system itself if it has none."""
+        if self.alphas is None:
+            return [(1.0, self)]
+        levels = zip(self.plane_shares(), self.alphas.tolist(), strict=True)
+        return [(share, self.plane(alpha)) for (share, _), alpha in levels]
+
+    def _firing_of_planes(self, log_lower: Array, log_upper: Array) -> list[tuple[float, Array, Array]]:
         """Share in the crisp output and relative firing, lower and upper, of every plane, the widest first."""
         if self.alphas is None:
             return [(1.0, *relative_firing(log_lower, log_upper))]
@@ -233,12 +258,6 @@ class PlainSystem:
             lower, upper = (log_firing + t * (bound - log_firing) for bound in (log_lower, log_upper))
             found.append((share, *relative_firing(lower, upper)))
         return found
-
-    def plane_shares(self) -> list[tuple[float, float]]:
-        """Share in the crisp output and width t of every plane of a General Type-2 system, the widest first."""
-        assert self.alphas is not None
-        widths = plane_width(torch.from_numpy(self.alphas))
-        return list(zip((self.alphas / self.alphas.sum()).tolist(), widths.tolist(), strict=True))
 
     def clipped(self, x: Array) -> Array:
         """Rows within the bounds."""
@@ -289,7 +308,7 @@ class PlainSystem:
         """The same from log-firing, each (rows, rules), and consequents (rows, rules, outputs)."""
         lower, upper = relative_firing(log_lower, log_upper)
         if self.type_reduction == "km":
-            planes = self._planes(log_lower, log_upper)
+            planes = self._firing_of_planes(log_lower, log_upper)
             ends = [end_points(low, up, consequents) for _, low, up in planes]
             y = sum(0.5 * share * (left + right) for (share, _, _), (left, right) in zip(planes, ends, strict=True))
             return PlainOutput(*ends[0], np.asarray(y))
@@ -307,7 +326,7 @@ class PlainSystem:
             weights = np.broadcast_to(self._closed_form_weights(log_lower, lower, upper), consequents.shape)
             everywhere = np.ones(consequents.shape, dtype=bool)
             return RuleWeights(weights, weights, weights, everywhere, everywhere)
-        planes = self._planes(log_lower, log_upper)
+        planes = self._firing_of_planes(log_lower, log_upper)
         at_ends = [weights_at_ends(low, up, consequents) for _, low, up in planes]
         if self.type_reduction == "km":
             middles = (share * weights.crisp for (share, _, _), weights in zip(planes, at_ends, strict=True))
@@ -340,56 +359,36 @@ class PlainSystem:
         return low - margin, high + margin
 
 
-def _bounds_of(scaling: Scaling) -> Array:
-    assert scaling.low is not None
-    assert scaling.high is not None
-    return np.stack([scaling.low, scaling.high])
+def normalized(firing: Array) -> Array:
+    """Firing (rows, rules, ...) as shares that add up to 1 over the rules."""
+    return firing / firing.sum(axis=1, keepdims=True)
 
 
-def _shares_of_system(estimator: FLSEstimator, number: int) -> Array | None:
-    """Shares of the rules of one of the systems of an estimator in its firing, (rules,)."""
-    shares = getattr(estimator, "rule_shares_", None)
-    if shares is None:
-        return None
-    ends = np.cumsum([0, *(system.n_rules for system in estimator.systems_)])
-    return np.asarray(shares[ends[number] : ends[number + 1]] / estimator._model.shares[number])
+def relative_firing(log_lower: Array, log_upper: Array) -> tuple[Array, Array]:
+    """Lower and upper firing relative to the largest upper firing of each row, held above the common floor."""
+    peak = log_upper.max(axis=1, keepdims=True)
+    return np.exp(np.maximum(log_lower - peak, LOG_FLOOR)), np.exp(np.maximum(log_upper - peak, LOG_FLOOR))
 
 
-def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
-    """Weights of the rules for rows in the units of the data.
+def end_points(lower: Array, upper: Array, consequents: Array) -> tuple[Array, Array]:
+    """Ends of the type-reduced set, each (rows, outputs), from relative firing, each (rows, rules)."""
+    low, up, values = (torch.from_numpy(np.ascontiguousarray(part)) for part in (lower, upper, consequents))
+    y_left, y_right = karnik_mendel(low, up, values)
+    return y_left.numpy(), y_right.numpy()
 
-    Parameters
-    ----------
-    plain : PlainSystem
-    x : ndarray, shape (rows, features)
 
-    Returns
-    -------
-    RuleWeights
-        Named tuple (left, right, crisp, left_upper, right_upper), each (rows, rules, outputs).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from deepfls import FLSRegressor
-    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
-    >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, X[:, 0])
-    >>> weights = rule_weights(PlainSystem.of(model), X)
-    >>> weights.crisp.shape, bool(np.allclose(weights.crisp.sum(axis=1), 1.0))
-    ((50, 3, 1), True)
-    """
-    return plain.weights(*plain.rule_values(x))
+def weights_at_ends(lower: Array, upper: Array, consequents: Array) -> RuleWeights:
+    """Weights of the rules in both ends and in their middle, from relative firing, each (rows, rules)."""
+    y_left, y_right = (end[:, np.newaxis] for end in end_points(lower, upper, consequents))
+    # A rule whose consequent equals an end up to rounding may carry all the weight: it counts as beyond the end.
+    slack = TOLERANCE * np.finfo(np.float64).eps * np.abs(consequents).sum(axis=1, keepdims=True)
+    left_upper, right_upper = consequents <= y_left + slack, consequents >= y_right - slack
+    low, up = lower[:, :, np.newaxis], upper[:, :, np.newaxis]
+    left, right = (normalized(np.where(beyond, up, low)) for beyond in (left_upper, right_upper))
+    return RuleWeights(left, right, 0.5 * (left + right), left_upper, right_upper)
 
 
 def firing_shares(log_lower: Array, log_upper: Array) -> Array:
     """Share of every rule in the firing of a row, (rows, rules): f̲ + f̄ over its sum."""
     peak = log_upper.max(axis=1, keepdims=True)
     return np.asarray(normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
-
-
-def shares_of(plain: PlainSystem, x: Array) -> Array:
-    """Share of every rule in the firing, (rules,): the mean of :func:`firing_shares` over rows x."""
-    total = np.zeros(plain.n_rules)
-    for start in range(0, len(x), _CHUNK):
-        total += firing_shares(*plain.firing(x[start : start + _CHUNK])).sum(axis=0)
-    return total / len(x)

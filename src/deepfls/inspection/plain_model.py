@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.frames import raw_table
+from deepfls.estimators.calibration import Calibration
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
-from deepfls.inspection.plain import PlainOutput, PlainSystem, shares_of
+from deepfls.inspection.plain import PlainOutput, PlainSystem, RuleValues, RuleWeights, firing_shares
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 
@@ -115,6 +116,79 @@ def _mean(shares: tuple[float, ...], values: Any) -> Array:
 def outputs_of(model: AnyModel, x: Array) -> Array:
     """Crisp outputs (rows, outputs), a chunk of rows at a time."""
     return np.concatenate([model.output(x[start : start + _CHUNK]).y for start in range(0, len(x), _CHUNK)])
+
+
+def shares_of(plain: PlainSystem, x: Array) -> Array:
+    """Share of every rule in the firing, (rules,): the mean of :func:`firing_shares` over rows x."""
+    total = np.zeros(plain.n_rules)
+    for start in range(0, len(x), _CHUNK):
+        total += firing_shares(*plain.firing(x[start : start + _CHUNK])).sum(axis=0)
+    return total / len(x)
+
+
+def input_terms(s: PlainSystem, values: Array, feature: int) -> RuleValues:
+    """The terms of one input in the log-firing and consequents of the rules, for its values (rows,).
+
+    An input that is not known has grade 1, and the consequent of a rule takes the center of its set.
+    """
+    values = values if s.bounds is None else np.clip(values, *s.bounds[:, feature])
+    centers, unknown = s.centers[:, feature], np.isnan(values)
+    filled = np.where(unknown[:, np.newaxis], centers, values[:, np.newaxis])  # (rows, rules)
+    lower, upper = (
+        -0.5 * s.grade_power * np.square((filled - centers) / sigmas[:, feature])
+        for sigmas in (s.lower_sigmas, s.upper_sigmas)
+    )
+    if s.kind != "gt2":
+        lower[unknown] -= s.grade_power * s.log_heights[:, feature]
+    return RuleValues(lower, upper, filled[:, :, np.newaxis] * s.slopes[:, :, feature])
+
+
+def rule_overlaps(shares: Array) -> Array:
+    """Overlap of every rule with those after it, (rules, rules), from shares of the firing (rows, rules).
+
+    The overlap of two rules is Σ min(f_p, f_q) / Σ max(f_p, f_q) over the rows; 0 for two rules that never fire.
+    """
+    n_rules = shares.shape[1]
+    overlaps = np.zeros((n_rules, n_rules))
+    for p in range(n_rules - 1):
+        one, others = shares[:, p : p + 1], shares[:, p + 1 :]
+        common, either = np.minimum(one, others).sum(axis=0), np.maximum(one, others).sum(axis=0)
+        overlaps[p, p + 1 :] = common / np.where(either > 0, either, 1.0)
+    return overlaps
+
+
+def rule_weights(plain: PlainSystem, x: Array) -> RuleWeights:
+    """Weights of the rules for rows in the units of the data.
+
+    Parameters
+    ----------
+    plain : PlainSystem
+    x : ndarray, shape (rows, features)
+
+    Returns
+    -------
+    RuleWeights
+        Named tuple (left, right, crisp, left_upper, right_upper), each (rows, rules, outputs).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from deepfls import FLSRegressor
+    >>> X = np.linspace(-1, 1, 50).reshape(-1, 1)
+    >>> model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, X[:, 0])
+    >>> weights = rule_weights(PlainSystem.of(model), X)
+    >>> weights.crisp.shape, bool(np.allclose(weights.crisp.sum(axis=1), 1.0))
+    ((50, 3, 1), True)
+    """
+    return plain.weights(*plain.rule_values(x))
+
+
+def system_at(estimator: FLSEstimator, number: int) -> tuple[PlainSystem, str]:
+    """One of the systems of an estimator, and which of several it is, for titles."""
+    check_is_fitted(estimator, "system_")
+    count = len(estimator.systems_)
+    check_count("system", number, 0, count - 1)
+    return PlainSystem.of(estimator, number=number), f"system {number + 1} of {count}" if count > 1 else ""
 
 
 def estimator_with(estimator: FLSEstimator, s: PlainSystem, numbers: Sequence[str], x: Array) -> FLSEstimator:
@@ -224,6 +298,29 @@ def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     row = estimator.columns_.encoded(raw_table(values, estimator.columns_.names))
     check_finite_table(name, row, missing=estimator.missing == "auto")
     return row[0]
+
+
+def calibration_of(estimator: FLSEstimator) -> Calibration | None:
+    """The calibration of an estimator; None without one, and for intervals that were trained for a coverage alone."""
+    calibration: Calibration | None = getattr(estimator, "calibration_", None)
+    return None if calibration is None or calibration.method == "none" else calibration
+
+
+def calibrated_rows(estimator: FLSEstimator, x: Array) -> Array:
+    """Calibrated intervals (rows, 2, outputs) of a regressor, or sets of classes (rows, classes), boolean."""
+    model = estimator._calibrated
+    return model.class_set(x) if estimator._classifies else np.stack(model.interval(x), axis=1)
+
+
+def gain_and_reach(calibration: Calibration, model: AnyModel) -> tuple[Array, Array]:
+    """Of ends y - gain (y - y_left) - reach and y + gain (y_right - y) + reach, each (outputs,), without groups of rows."""
+    radius = np.zeros(model.n_outputs)
+    if calibration.method != "none":
+        anywhere = np.zeros((1, model.n_features))
+        radius = np.broadcast_to(calibration.quantile(calibration.coverage, anywhere)[0], radius.shape)
+    if calibration.floor is None:
+        return np.ones(model.n_outputs), radius
+    return radius, radius * calibration.floor
 
 
 def reference_row(estimator: FLSEstimator, plain: AnyModel, given: Any = None) -> Array:

@@ -1,4 +1,4 @@
-"""Pushes of the inputs: Shapley values of the outputs against a reference row.
+"""Pushes of the inputs, as numbers, table and plot: Shapley values of the outputs against a reference row.
 
 Move the inputs one after another from their reference value to their actual one; the step of input m is the change of the
 output when m moves. The push of m is the mean of its step over the orders in which the inputs can move. In any one order
@@ -9,18 +9,24 @@ are averaged, by way of all subsets; with many inputs, random orders and their r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from deepfls._checks.values import Array
-from deepfls.inspection.plain import PlainOutput, PlainSystem, RuleValues, rule_weights
-from deepfls.inspection.plain_model import AnyModel, PlainModel, reference_row, rows_of
-from deepfls.inspection.words import read_inputs
+from deepfls._checks.values import Array, evenly_spaced
+from deepfls.inspection.display import GREY, Display, label, new_axes
+from deepfls.inspection.plain import PlainOutput, PlainSystem
+from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, input_terms, reference_row, rows_of, rule_weights
+from deepfls.inspection.words import output_name, read_inputs
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
+    from typing_extensions import Self
 
+    from deepfls.data.columns import Column
     from deepfls.estimators.base import FLSEstimator
 
 # Up to so many inputs all 2^inputs subsets are evaluated.
@@ -29,6 +35,8 @@ EXACT_INPUTS = 10
 _ROWS = 20_000
 # Numbers of one chunk of these rows.
 _CHUNK_ELEMENTS = 2**16
+# Largest number of rows whose pushes are drawn, and the colour of values that are not known or have no order.
+_MOST_ROWS, _NO_ORDER = 400, "#999999"
 # Rows evaluated for all rows of a table together, about, and the least for one of them.
 _TABLE_ROWS, _LEAST_ROWS = 2_000_000, 256
 
@@ -89,14 +97,15 @@ def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: i
     return Pushes(PlainOutput(*(end[0] for end in base)), PlainOutput(*pushes), exact)
 
 
-def pushes_of_rows(model: AnyModel, x: Array, reference: Array) -> Array:
-    """Pushes on the crisp outputs of rows x (rows, features), (rows, features, outputs): means over the systems."""
+def pushes_of_rows(model: AnyModel, x: Array, reference: Array) -> tuple[list[tuple[str, int, int, Column | None]], Array]:
+    """Inputs as people read them, and their pushes on the crisp outputs of rows x, (rows, inputs, outputs)."""
     n_evaluated = int(np.clip(_TABLE_ROWS // max(len(x), 1), _LEAST_ROWS, _ROWS))
     total = np.zeros((len(x), model.n_features, model.n_outputs))
     for share, plain in zip(model.shares, model.systems, strict=True):
         for place, row in enumerate(x):
             total[place] += share * input_pushes(plain, row, reference, n_evaluated=n_evaluated).pushes.y
-    return total
+    inputs = read_inputs(model.feature_names, model.columns)
+    return inputs, np.stack([total[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
 
 
 def _by_subsets(plain: PlainSystem, x: Array, reference: Array, moved: Array) -> list[Array]:
@@ -145,23 +154,6 @@ def _joined_values(plain: PlainSystem, row: Array) -> Array:
     return np.concatenate([values.reshape(1, -1) for values in plain.rule_values(row[np.newaxis])], axis=1)
 
 
-def input_terms(s: PlainSystem, values: Array, feature: int) -> RuleValues:
-    """The terms of one input in the log-firing and consequents of the rules, for its values (rows,).
-
-    An input that is not known has grade 1, and the consequent of a rule takes the center of its set.
-    """
-    values = values if s.bounds is None else np.clip(values, *s.bounds[:, feature])
-    centers, unknown = s.centers[:, feature], np.isnan(values)
-    filled = np.where(unknown[:, np.newaxis], centers, values[:, np.newaxis])  # (rows, rules)
-    lower, upper = (
-        -0.5 * s.grade_power * np.square((filled - centers) / sigmas[:, feature])
-        for sigmas in (s.lower_sigmas, s.upper_sigmas)
-    )
-    if s.kind != "gt2":
-        lower[unknown] -= s.grade_power * s.log_heights[:, feature]
-    return RuleValues(lower, upper, filled[:, :, np.newaxis] * s.slopes[:, :, feature])
-
-
 def _joined_terms(plain: PlainSystem, row: Array, inputs: Array) -> Array:
     """The terms of the given inputs in :func:`_joined_values`, (inputs, rules * (2 + outputs))."""
     found = [input_terms(plain, row[m : m + 1], m) for m in inputs.tolist()]
@@ -181,14 +173,12 @@ def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) ->
     """The pushes of every input in every row as columns; :meth:`FLSRegressor.explain` names them."""
     s = PlainModel.of(estimator)
     x = rows_of(estimator, X)
-    pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))
+    inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))
     # The rules of several systems stand one after another.
     parts = zip(s.shares, s.systems, strict=True)
     weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
     strongest = weights.argmax(axis=1) + 1
     familiarity = estimator.familiarity(X)
-    inputs = read_inputs(s.feature_names, s.columns)
-    pushes = np.stack([pushes[:, first:end].sum(axis=1) for _, first, end, _ in inputs], axis=1)
     values: list[Array] = [
         x[:, first] if column is None else np.array([column.category(row[first:end]) for row in x], dtype=object)
         for _, first, end, column in inputs
@@ -221,3 +211,70 @@ def arrow_table(columns: dict[str, Any]) -> pa.Table:
     import pyarrow as pa
 
     return pa.table({name: list(map(str, v)) if v.dtype == object else pa.array(v) for name, v in columns.items()})
+
+
+@dataclass
+class PushesDisplay(Display):
+    """The pushes of the inputs on the predictions of many rows: a dot for each row, the most important input at the top.
+
+    Dots are coloured by the value of their input, from its least (blue) to its largest (red), or grey: see ``values``.
+
+    Parameters
+    ----------
+    names : list of str
+        The inputs.
+    pushes, values : ndarray, shape (rows, features)
+        Values are NaN where they are not known or have no order.
+    output : str
+    """
+
+    names: Sequence[str]
+    pushes: Array
+    values: Array
+    output: str = "y"
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: FLSEstimator, X: Any, *, output: int | str = 0, top: int = 10, ax: Axes | None = None
+    ) -> Self:
+        """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
+        s = PlainModel.of(estimator)
+        x = rows_of(estimator, X)
+        x = x[evenly_spaced(len(x), _MOST_ROWS)]
+        k = index_of(output, s.output_names, "output")
+        inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s))
+        values = [x[:, first] if column is None else np.full(len(x), np.nan) for _, first, _, column in inputs]
+        return cls([one for one, *_ in inputs], pushes[:, :, k], np.stack(values, axis=1), output_name(s, k)).plot(
+            ax, top=top
+        )
+
+    def plot(self, ax: Axes | None = None, *, top: int = 10) -> Self:
+        """Draw the pushes of the ``top`` inputs, a point for every row."""
+        order = np.argsort(-np.abs(self.pushes).mean(axis=0), kind="stable")[:top]
+        ax = new_axes(ax, 6.0, 1.2 + 0.35 * len(order))
+        ax.axvline(0.0, color=GREY, linewidth=1, linestyle=":")
+        for place, m in enumerate(order):
+            pushes, values = self.pushes[:, m], self.values[:, m]
+            known = np.isfinite(values)
+            least, largest = (values[known].min(), values[known].max()) if known.any() else (0.0, 0.0)
+            shade = (values[known] - least) / (largest - least) if largest > least else np.full(known.sum(), 0.5)
+            heights = place + _spread(pushes)
+            ax.scatter(pushes[~known], heights[~known], color=_NO_ORDER, s=7, linewidths=0)
+            dots = ax.scatter(pushes[known], heights[known], c=shade, cmap="coolwarm", vmin=0, vmax=1, s=7, linewidths=0)
+        ax.set_yticks(range(len(order)), [label(self.names[m], 24) for m in order])
+        ax.invert_yaxis()
+        shown = "" if len(order) == len(self.names) else f", {len(order)} of {len(self.names):,} inputs shown"
+        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], label="value of the input", aspect=30)
+        bar.ax.set_yticklabels(["least", "largest"])
+        return self._finish(ax, xlabel=f"push on {label(self.output)}", ylabel=f"input{shown}")
+
+
+def _spread(values: Array) -> Array:
+    """Offsets within ±0.35 that keep dots of nearly equal values apart: those of a bin in turn above and below."""
+    bins = np.floor(60 * (values - values.min()) / (np.ptp(values) or 1.0))
+    offsets = np.zeros(len(values))
+    for number in np.unique(bins):
+        chosen = np.flatnonzero(bins == number)
+        steps = (np.arange(len(chosen)) + 1) // 2 * np.where(np.arange(len(chosen)) % 2, 1, -1)
+        offsets[chosen] = steps
+    return 0.35 * offsets / max(float(np.abs(offsets).max()), 4.0)

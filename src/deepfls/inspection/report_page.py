@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+from collections.abc import Callable
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,31 +23,20 @@ from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
+from deepfls.inspection import words
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import (
     AnyModel,
     PlainModel,
+    calibrated_rows,
+    calibration_of,
     check_rows_given,
+    gain_and_reach,
     most_important,
     outputs_of,
     reference_row,
     rows_of,
     true_values,
-)
-from deepfls.inspection.words import (
-    ALMOST_ANY,
-    KIND_NAMES,
-    SAME,
-    clauses,
-    finite_or_none,
-    listed,
-    read_inputs,
-    rendered,
-    says_the_same,
-    set_words,
-    short_consequent_texts,
-    system_line,
-    vocabulary,
 )
 
 if TYPE_CHECKING:
@@ -70,6 +60,12 @@ _METHODS = {
 _NO_WIDTH = 1e150
 # Measures that are shares, which read as percentages.
 SHARES = ("accuracy", "covered")
+_SUMMARY: dict[str, Callable[..., Array]] = {
+    "least": np.nanmin,
+    "largest": np.nanmax,
+    "mean": np.nanmean,
+    "spread": np.nanstd,
+}
 _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
 
@@ -95,10 +91,10 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     script = '"use strict";\n(() => {\n' + "\n".join(map(_read, _SCRIPTS)) + "})();\n"
     style = _read("page.css")
     s = PlainModel.of(estimator)
-    return rendered(
+    return words.rendered(
         "page.html",
         title=title or title_of(s),
-        subtitle=system_line(s),
+        subtitle=words.system_line(s),
         version=__version__,
         interval=s.kind != "t1",
         classifies=s.classes is not None,
@@ -113,7 +109,7 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
 def title_of(s: AnyModel) -> str:
     """The names of the first outputs, where no title is given."""
     names = [*s.output_names[:3], *(["others"] * (s.n_outputs > 3))]
-    return listed(names)
+    return words.listed(names)
 
 
 def _read(name: str) -> str:
@@ -138,7 +134,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
         start[first:end] = min(column.codes.tolist(), key=lambda code: math.dist(code, start[first:end]))
     constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
     importances = getattr(estimator, "feature_importances_", None)
-    calibration = getattr(estimator, "calibration_", None)
+    calibration = calibration_of(estimator)
     usual = getattr(estimator, "familiar_firing_", None)
     most = max(system.n_rules for system in s.systems)
     n_shown = int(np.clip(_CONDITIONS // (most * len(s.systems)), 3, 12))
@@ -165,9 +161,9 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
             "ranked": None if importances is None else most_important(estimator, s.n_features),
         },
         "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
-        "coverage": None if calibration is None or calibration.method == "none" else calibration.coverage,
+        "coverage": None if calibration is None else calibration.coverage,
         "interval": _interval(estimator),
-        "settings": _settings(estimator, s),
+        "settings": settings_of(estimator, s),
         "history": _history(estimator),
         "data": None if x is None else _data(estimator, s, x, y),
     }
@@ -197,58 +193,43 @@ def _system_values(s: PlainSystem) -> dict[str, Any]:
 
 def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
     """What the page shows of the rules of a system beside their parameters; sentences have the given inputs."""
+    groups = [] if s.columns is None else s.columns.groups
+    categories, sentences = [], []
+    for rule in range(s.n_rules):
+        found = words.clauses(s, rule, 4)
+        said = {clause.feature: clause for clause in found if clause.word != words.ALMOST_ANY}
+        categories.append([said[first].numbers if first in said else "any" for _, first, _ in groups])
+        told = [clause for clause in found if clause.feature in inputs]
+        sentences.append(
+            {
+                "conditions": [[c.name, c.word, c.numbers] for c in told if c.feature in said],
+                "any": [c.name for c in told if c.feature not in said],
+                "more": len(found) - len(told),
+                "outputs": words.short_consequent_texts(s, rule, 4, len(inputs)),
+            }
+        )
     return {
         "active": np.isfinite(s.upper_sigmas).tolist(),
-        "terms": None if s.terms is None else set_words(s),
-        "note": SAME if says_the_same(s) else "",
-        "categories": [_category_texts(s, rule) for rule in range(s.n_rules)],
-        "sentences": [_sentence(s, rule, inputs) for rule in range(s.n_rules)],
-        "vocabulary": [[s.feature_names[m], terms] for m, terms in vocabulary(s, 4)],
+        "terms": None if s.terms is None else words.set_words(s),
+        "note": words.SAME if words.says_the_same(s) else "",
+        "categories": categories,
+        "sentences": sentences,
+        "vocabulary": words.vocabulary(s, 4),
         "shares": None if s.rule_shares is None else s.rule_shares.tolist(),
     }
 
 
-def _category_texts(s: PlainSystem, rule: int) -> list[str]:
-    """The condition of a rule on every category, in the order of their columns; "any" where it has none."""
-    groups = [] if s.columns is None else s.columns.groups
-    told = {clause.feature: clause for clause in clauses(s, rule, 4)} if groups else {}
-    texts = []
-    for _, first, _ in groups:
-        clause = told.get(first)
-        texts.append("any" if clause is None or clause.word == ALMOST_ANY else clause.numbers)
-    return texts
-
-
-def _sentence(s: PlainSystem, rule: int, inputs: set[int]) -> dict[str, Any]:
-    """A rule in words: its conditions, inputs of almost any value, the number of conditions left out, its outputs."""
-    found = clauses(s, rule, 4)
-    told = [clause for clause in found if clause.feature in inputs]
-    return {
-        "conditions": [[clause.name, clause.word, clause.numbers] for clause in told if clause.word != ALMOST_ANY],
-        "any": [clause.name for clause in told if clause.word == ALMOST_ANY],
-        "more": len(found) - len(told),
-        "outputs": short_consequent_texts(s, rule, 4, len(inputs)),
-    }
-
-
 def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
-    """What the page needs to compute calibrated intervals at any point; None where it has none, or only those of its rows.
-
-    The ends are y - gain (y - y_left) - reach and y + gain (y_right - y) + reach, of the system that was calibrated.
-    """
-    calibration = getattr(estimator, "calibration_", None)
+    """What the page needs to compute calibrated intervals anywhere; None where it has none, or only those of its rows."""
+    calibration = calibration_of(estimator)
     if calibration is None or calibration.method != "cqr" or calibration.group_columns:
         return None
     part = getattr(estimator, "interval_model_", None)
     s = PlainModel.of(estimator if part is None else part)
-    radius = calibration.quantile(calibration.coverage, np.zeros((1, s.n_features)))[0]
-    gain, reach = np.ones(s.n_outputs), radius
-    if calibration.normalized:
-        assert calibration.floor is not None
-        gain, reach = radius, radius * calibration.floor
+    gain, reach = gain_and_reach(calibration, s)
     return {
-        "gain": np.broadcast_to(gain, (s.n_outputs,)).tolist(),
-        "reach": np.broadcast_to(reach, (s.n_outputs,)).tolist(),
+        "gain": gain.tolist(),
+        "reach": reach.tolist(),
         "systems": None if part is None else list(map(_system_values, s.systems)),
     }
 
@@ -273,13 +254,13 @@ def _output_spans(estimator: FLSEstimator, s: AnyModel) -> tuple[Array, Array]:
     return low - margin, high + margin
 
 
-def _settings(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
+def settings_of(estimator: FLSEstimator, model: PlainModel) -> list[list[str]]:
     s = model.systems[0]
     tnorm = "product of the grades" if s.tnorm == "product" else "geometric mean of the grades (htsk)"
     facts = [
-        ["sets", KIND_NAMES[s.kind]],
+        ["sets", words.KIND_NAMES[s.kind]],
         ["rules", f"{model.n_rules:,}" + (f" in {len(model.systems)} systems" if len(model.systems) > 1 else "")],
-        ["inputs", f"{len(read_inputs(s.feature_names, s.columns)):,}"],
+        ["inputs", f"{len(words.read_inputs(s.feature_names, s.columns)):,}"],
         ["firing", tnorm],
         ["consequents", "linear" if s.order == 1 else "constant"],
     ]
@@ -309,63 +290,52 @@ def _history(estimator: FLSEstimator) -> list[dict[str, float | None]]:
     step = max(1, -(-len(rows) // _CURVE_POINTS))
     thinned = [*rows[:-1:step], *rows[-1:]]
     names = ("epoch", "loss", "validation_loss")
-    return [{name: finite_or_none(row[name]) for name in names if name in row} for row in thinned]
+    return [{name: words.finite_or_none(row[name]) for name in names if name in row} for row in thinned]
 
 
 def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, Any]:
     """Summary and sample of the rows; error measures if the true values are given."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
     chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
-    truth = None if y is None else true_values(s, x, y).reshape(len(x), -1)
+    truth = told = None
+    if y is not None:
+        truth = true_values(s, x, y)
+        shown = truth.reshape(len(x), -1)[chosen].tolist()
+        told = [[v if isinstance(v, float) else str(v) for v in row] for row in shown]
+    calibrated = None if calibration_of(estimator) is None else calibrated_rows(estimator, x[chosen])
     return {
         "rows": len(x),
-        "summary": {
-            "least": _finite(np.nanmin(x, axis=0)),
-            "largest": _finite(np.nanmax(x, axis=0)),
-            "mean": _finite(np.nanmean(x, axis=0)),
-            "spread": _finite(np.nanstd(x, axis=0)),
-        },
-        "metrics": [] if truth is None else _measures(estimator, s, x, truth),
-        **_calibrated_rows(estimator, x[chosen]),
+        "summary": {name: _finite(f(x, axis=0)) for name, f in _SUMMARY.items()},
+        "metrics": [] if truth is None else measures_of(estimator, s, x, truth),
+        "intervals": None if calibrated is None or estimator._classifies else calibrated.tolist(),
+        "sets": None if calibrated is None or not estimator._classifies else calibrated.tolist(),
         "sample": [_finite(row) for row in x[chosen]],
         "places": (chosen + 1).tolist(),
-        "truth": None
-        if truth is None
-        else [[v if isinstance(v, float) else str(v) for v in row] for row in truth[chosen].tolist()],
+        "truth": told,
     }
 
 
 def _finite(values: Array) -> list[Any]:
     """Numbers for JSON: None in place of those of a column without known values."""
-    return [finite_or_none(value) for value in values.tolist()]
+    return [words.finite_or_none(value) for value in values.tolist()]
 
 
-def _calibrated_rows(estimator: FLSEstimator, x: Array) -> dict[str, Any]:
-    """Calibrated intervals (rows, 2, outputs) or sets of classes (rows, classes) of rows; None where there are none."""
-    calibration = getattr(estimator, "calibration_", None)
-    if calibration is None or calibration.method == "none":
-        return {"intervals": None, "sets": None}
-    if estimator._classifies:
-        return {"intervals": None, "sets": estimator._calibrated.class_set(x).tolist()}
-    return {"intervals": np.stack(estimator._calibrated.interval(x), axis=1).tolist(), "sets": None}
-
-
-def _measures(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) -> list[dict[str, Any]]:
+def measures_of(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) -> list[dict[str, Any]]:
+    """Error measures for rows x and their true values; with calibrated intervals also their coverage and width."""
     from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 
     outputs = outputs_of(s, x)
     if s.classes is not None:
-        accuracy = accuracy_score(truth[:, 0], s.classes[outputs.argmax(axis=1)])
-        log_loss = metrics.log_loss(truth[:, 0], softmax(outputs), s.classes)
-        return [{"name": "all classes", "values": {"accuracy": accuracy, "log loss": finite_or_none(log_loss)}}]
+        accuracy = accuracy_score(np.ravel(truth), s.classes[outputs.argmax(axis=1)])
+        log_loss = metrics.log_loss(np.ravel(truth), softmax(outputs), s.classes)
+        return [{"name": "all classes", "values": {"accuracy": accuracy, "log loss": words.finite_or_none(log_loss)}}]
     measures = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error, "R²": r2_score}
     found: list[dict[str, Any]] = [
-        {"name": name, "values": {key: finite_or_none(f(truth[:, k], outputs[:, k])) for key, f in measures.items()}}
+        {"name": name, "values": {key: words.finite_or_none(f(truth[:, k], outputs[:, k])) for key, f in measures.items()}}
         for k, name in enumerate(s.output_names)
     ]
-    intervals = _calibrated_rows(estimator, x)["intervals"]
-    if intervals is not None:
-        ends = np.asarray(intervals)
+    if calibration_of(estimator) is not None:
+        ends = calibrated_rows(estimator, x)
         for k, row in enumerate(found):
             within = (ends[:, 0, k] <= truth[:, k]) & (truth[:, k] <= ends[:, 1, k])
             width = float(np.ptp(ends[:, :, k], axis=1).mean())

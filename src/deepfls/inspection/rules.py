@@ -12,24 +12,9 @@ import numpy as np
 
 from deepfls._checks.arguments import check_count, check_number, check_option, printable
 from deepfls._checks.values import Array
-from deepfls.inspection.plain import PlainSystem, shares_of
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, true_values
-from deepfls.inspection.words import (
-    clauses,
-    consequent_texts,
-    finite_or_none,
-    how_to_read,
-    input_clauses,
-    lower_firing_factor,
-    markdown_name,
-    number_text,
-    rendered,
-    share_text,
-    short_clauses,
-    short_consequent_texts,
-    system_line,
-    vocabulary,
-)
+from deepfls.inspection import words
+from deepfls.inspection.plain import PlainSystem
+from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, shares_of, true_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -92,7 +77,7 @@ class Rules:
     others: tuple[Rules, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.order)
+        return sum(len(part.order) for part in self.systems)
 
     def render(self, format: str = "text", *, top: int | None = None, digits: int | None = 4) -> str:  # noqa: A002
         """The rules in one of the formats "text", "markdown", "table" and "json".
@@ -108,37 +93,31 @@ class Rules:
         check_option("format", format, FORMATS)
         if digits is not None:
             check_count("digits", digits, 1, 17)
-        if self.others:
-            return self._render_systems(format, top, digits)
         shown = self.top(top)
         if format == "json":
             return json.dumps(content(shown), ensure_ascii=True, allow_nan=False)
-        if format == "table":
-            return _table_text(shown, digits)
-        if format == "markdown":
-            return _document(shown, "rules.md", markdown_name, digits)
-        return _document(shown, "rules.txt", printable, digits)
+        parts = [_text(part, format, digits) for part in shown.systems]
+        if len(parts) == 1:
+            return parts[0]
+        mark = "## " if format == "markdown" else ""
+        heads = (f"{mark}{_system_name(place, len(parts))}" for place in range(len(parts)))
+        return "\n\n".join(f"{head}\n\n{part.strip()}" for head, part in zip(heads, parts, strict=True)) + "\n"
 
     @property
     def systems(self) -> tuple[Rules, ...]:
         """The rules of every system by itself."""
         return (replace(self, others=()), *self.others)
 
-    def _render_systems(self, format: str, top: int | None, digits: int | None) -> str:  # noqa: A002
-        parts = [part.render(format, top=top, digits=digits) for part in self.systems]
-        if format == "json":
-            return json.dumps({"systems": [json.loads(part) for part in parts]}, ensure_ascii=True, allow_nan=False)
-        mark = "## " if format == "markdown" else ""
-        heads = (f"{mark}System {number} of {len(parts)}" for number in range(1, len(parts) + 1))
-        return "\n\n".join(f"{head}\n\n{part.strip()}" for head, part in zip(heads, parts, strict=True)) + "\n"
-
     def top(self, count: int | None) -> Rules:
-        """The first ``count`` rules."""
-        return self if count is None else replace(self, order=self.order[: check_count("top", count)])
+        """The first ``count`` rules, of every system."""
+        if count is None:
+            return self
+        others = tuple(other.top(count) for other in self.others)
+        return replace(self, order=self.order[: check_count("top", count)], others=others)
 
     def share_of(self, rule: int) -> str:
         """The share of a rule in percent; empty without shares."""
-        return "" if self.shares is None else share_text(float(self.shares[rule]))
+        return "" if self.shares is None else words.share_text(float(self.shares[rule]))
 
     def to_table(self, digits: int | None = 4) -> Table:
         """A table of rich, for terminals."""
@@ -151,14 +130,17 @@ class Rules:
             table.add_column(name, justify="right", no_wrap=True)
         for name in ("IF", "THEN"):
             table.add_column(name)
-        for rule in self.order:
-            lines = []
-            for name, word, numbers in short_clauses(self.plain, rule, digits):
-                comma = ", " if word and numbers else ""
-                between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
-                lines.append(Text.assemble(name, *between, numbers))
-            outcome = Text("\n").join(Text(text) for text in short_consequent_texts(self.plain, rule, digits))
-            table.add_row(str(rule + 1), self.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
+        for place, part in enumerate(self.systems):
+            if self.others:
+                table.add_row("", "", _system_name(place, len(self.systems)), "", end_section=True)
+            for rule in part.order:
+                lines = []
+                for name, word, numbers in words.short_clauses(part.plain, rule, digits):
+                    comma = ", " if word and numbers else ""
+                    between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
+                    lines.append(Text.assemble(name, *between, numbers))
+                outcome = Text("\n").join(Text(text) for text in words.short_consequent_texts(part.plain, rule, digits))
+                table.add_row(str(rule + 1), part.share_of(rule), Text("\n").join(lines), outcome, end_section=True)
         return table
 
     def __str__(self) -> str:
@@ -170,50 +152,37 @@ class Rules:
     def _repr_html_(self) -> str:
         if self.others:
             return "".join(part._repr_html_() for part in self.systems)
-        shown = [
-            {
-                "number": rule + 1,
-                "share": self.share_of(rule),
-                "conditions": short_clauses(self.plain, rule, 4),
-                "outputs": short_consequent_texts(self.plain, rule, 4),
-            }
-            for rule in self.order[:_RULES_SHOWN]
-        ]
-        more = len(self.order) - _RULES_SHOWN
-        words = [(self.plain.feature_names[m], terms) for m, terms in vocabulary(self.plain, 4)]
-        context = {"about": system_line(self.plain), "effect": self.effect, "rules": shown, "more": more}
-        return rendered("rules.html", **context, vocabulary=words)
+        shown = replace(self, order=self.order[:_RULES_SHOWN])
+        return words.rendered("rules.html", **_context(shown, str, 4, short=True), more=len(self.order) - _RULES_SHOWN)
 
 
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSRegressor.rules` has the parameters."""
-    first, *others = (_system_rules(estimator, plain, X, y, drop) for plain in PlainModel.of(estimator).systems)
+    model = PlainModel.of(estimator)
+    check_rows_given(X, y)
+    x = None if X is None else rows_of(estimator, X)
+    first, *others = (_system_rules(plain, x, y, drop) for plain in model.systems)
     return replace(first, others=tuple(others))
 
 
-def _system_rules(estimator: FLSEstimator, plain: PlainSystem, X: Any, y: Any, drop: bool | float) -> Rules:
-    check_rows_given(X, y)
-    x = None if X is None else rows_of(estimator, X)
+def _system_rules(plain: PlainSystem, x: Array | None, y: Any, drop: bool | float) -> Rules:
     shares = plain.rule_shares if x is None else shares_of(plain, x)
     dropped = np.zeros(plain.centers.shape, dtype=bool)
     effect = None
     if drop is not False:
         least = _DROP if drop is True else check_number("drop", drop, above=0.0, below=1.0)
-        dropped = _sets_wider_than(plain, plain.input_range if x is None else np.stack([x.min(0), x.max(0)]), least)
+        # fmin and fmax leave out values that are not known.
+        ends = plain.input_range if x is None else np.stack([np.fmin.reduce(x), np.fmax.reduce(x)])
+        if ends is not None:
+            farthest = np.maximum(np.abs(ends[0] - plain.centers), np.abs(ends[1] - plain.centers))
+            # The grade, as it enters the firing, at the end of the range of the input that is farther away.
+            dropped = np.exp(-0.5 * plain.grade_power * np.square(farthest / plain.lower_sigmas)) >= least
         lower, upper = (np.where(dropped, np.inf, sigmas) for sigmas in (plain.lower_sigmas, plain.upper_sigmas))
         simpler = replace(plain, lower_sigmas=lower, upper_sigmas=upper)
         effect = _drop_effect(plain, simpler, x, y, dropped)
         plain = simpler
     order = range(plain.n_rules) if shares is None else np.argsort(-shares, kind="stable").tolist()
     return Rules(plain, tuple(order), shares, dropped, effect)
-
-
-def _sets_wider_than(plain: PlainSystem, input_range: Array | None, least: float) -> Array:
-    """Sets whose grade, as it enters the firing, stays at or above ``least`` over the range of their input."""
-    if input_range is None:
-        return np.zeros(plain.centers.shape, dtype=bool)
-    farthest = np.maximum(np.abs(input_range[0] - plain.centers), np.abs(input_range[1] - plain.centers))
-    return np.exp(-0.5 * plain.grade_power * np.square(farthest / plain.lower_sigmas)) >= least
 
 
 def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: Any, dropped: Array) -> DropEffect:
@@ -237,32 +206,35 @@ def _drop_effect(full: PlainSystem, simpler: PlainSystem, x: Array | None, y: An
 def summary_html(estimator: FLSEstimator) -> str:
     """The leading rules of a fitted estimator, for notebooks."""
     rules = rules_of(estimator)
-    more = len(rules) - _LEADING
+    leading = rules.top(_LEADING)
+    more = len(rules) - len(leading)
     note = f"<p>{more:,} more: <code>rules()</code> shows them.</p>" if more > 0 else ""
-    return rules.top(_LEADING)._repr_html_() + note
+    return leading._repr_html_() + note
 
 
-def _document(rules: Rules, template: str, name: Callable[[object], str], digits: int | None) -> str:
-    """All sets and consequents of the rules in a template; ``name`` makes names safe in its format."""
+def _context(rules: Rules, name: Callable[[object], str], digits: int | None, *, short: bool = False) -> dict[str, Any]:
+    """What templates show: all sets and consequents of the rules or, if short, the first of them."""
     s = rules.plain
     shown = []
     for rule in rules.order:
-        share, factor = rules.share_of(rule), lower_firing_factor(s, rule)
-        shown.append(
-            {
-                "heading": f"Rule {rule + 1}" + (f", {share} of the firing" if share else ""),
-                "conditions": [(name(c.name), c.word, c.numbers) for c in clauses(s, rule, digits)],
-                "factor": number_text(factor, digits) if factor < 1.0 else "",
-                "outputs": consequent_texts(s, rule, digits, name),
-            }
-        )
-    words = [(name(s.feature_names[m]), terms) for m, terms in vocabulary(s, digits)]
-    context = {"about": system_line(s), "reading": how_to_read(s, digits), "effect": rules.effect, "rules": shown}
-    return rendered(template, **context, vocabulary=words)
+        share, factor = rules.share_of(rule), words.lower_firing_factor(s, rule)
+        if short:
+            conditions, outputs = words.short_clauses(s, rule, digits), words.short_consequent_texts(s, rule, digits)
+        else:
+            conditions = [(name(c.name), c.word, c.numbers) for c in words.clauses(s, rule, digits)]
+            outputs = words.consequent_texts(s, rule, digits, name)
+        heading = f"Rule {rule + 1}" + (f", {share} of the firing" if share else "")
+        lower = words.number_text(factor, digits) if factor < 1.0 else ""
+        own = {"heading": heading, "conditions": conditions, "factor": lower, "outputs": outputs}
+        shown.append({"number": rule + 1, "share": share, **own})
+    about = {"about": words.system_line(s), "reading": words.how_to_read(s, digits), "effect": rules.effect}
+    return {**about, "rules": shown, "vocabulary": words.vocabulary(s, digits, name)}
 
 
 def content(rules: Rules) -> dict[str, Any]:
-    """The rules as plain values, every number exact."""
+    """The rules as plain values, every number exact; of several systems a list of these."""
+    if rules.others:
+        return {"systems": [content(part) for part in rules.systems]}
     s, effect = rules.plain, rules.effect
     ranges = [None] * s.n_features if s.input_range is None else s.input_range.T.tolist()
     return {
@@ -276,7 +248,7 @@ def content(rules: Rules) -> dict[str, Any]:
         "task": "regression" if s.classes is None else "classification",
         "inputs": [{"name": name, "range": pair} for name, pair in zip(s.feature_names, ranges, strict=True)],
         "outputs": list(s.output_names),
-        "dropped": None if effect is None else {name: finite_or_none(v) for name, v in vars(effect).items()},
+        "dropped": None if effect is None else {name: words.finite_or_none(v) for name, v in vars(effect).items()},
         "words": [list(words) for words in s.words],
         "rules": [_rule_content(rules, rule) for rule in rules.order],
     }
@@ -299,9 +271,9 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
                 "lower_half_width": float(lower[rule, m]),
                 "upper_half_width": float(upper[rule, m]),
             }
-            for m, word, *_ in input_clauses(s, rule, 1)
+            for m, word, *_ in words.input_clauses(s, rule, 1)
         ],
-        "lower_firing_times": lower_firing_factor(s, rule),
+        "lower_firing_times": words.lower_firing_factor(s, rule),
         "then": [
             {"output": k, "intercept": float(s.intercepts[rule, k]), "slopes": s.slopes[rule, k].tolist()}
             for k in range(s.n_outputs)
@@ -309,7 +281,16 @@ def _rule_content(rules: Rules, rule: int) -> dict[str, Any]:
     }
 
 
-def _table_text(rules: Rules, digits: int | None) -> str:
+def _system_name(place: int, count: int) -> str:
+    return f"System {place + 1} of {count}"
+
+
+def _text(rules: Rules, format: str, digits: int | None) -> str:  # noqa: A002
+    """The rules of one system as text, Markdown or a table."""
+    if format == "markdown":
+        return words.rendered("rules.md", **_context(rules, words.markdown_name, digits))
+    if format == "text":
+        return words.rendered("rules.txt", **_context(rules, printable, digits))
     from rich.console import Console
 
     # Width and colours are fixed, so that the text does not depend on the terminal.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,10 +10,9 @@ import numpy as np
 
 from deepfls._checks.arguments import check_number
 from deepfls._checks.values import Array, softmax
-from deepfls.inspection.complexity import Complexity, complexity_of
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
-from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, true_values
-from deepfls.inspection.usage import rule_overlaps
+from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, rule_overlaps, true_values
+from deepfls.inspection.usage import Complexity, complexity_of
 from deepfls.inspection.words import TextTable
 
 if TYPE_CHECKING:
@@ -88,10 +88,8 @@ class SimplifyReport:
             f"{self.n_rules_before} rules became {self.n_rules_after}: {self.measure} {self.error_before:.5g} became "
             f"{self.error_after:.5g} ({self.increase:+.2%}, {self.tolerance:+.2%} allowed)."
         ]
-        for step in self.steps:
-            what = {"merge": "merged {} and {}", "prune": "pruned {}", "drop": "rule {} without {}"}[step.action]
-            what = what.format(*step.rules)
-            lines.append(f"  {what}: {step.error:.5g}")
+        what = {"merge": "merged {} and {}", "prune": "pruned {}", "drop": "rule {} without {}"}
+        lines += [f"  {what[step.action].format(*step.rules)}: {step.error:.5g}" for step in self.steps]
         rows = [
             [name, old, new] for (name, old), (_, new) in zip(self.before.table.rows, self.after.table.rows, strict=True)
         ]
@@ -132,26 +130,25 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
     allowed = before * (1.0 + tolerance) + 1e-12
     steps: list[Step] = []
     at_once = _AT_ONCE
+    shares_terms = estimator.system_.antecedents.terms is not None
     while subset.plain.n_rules > 1:
         # Of very many rules several are pruned at once: one by one would cost the square of their number.
-        count = subset.plain.n_rules // at_once
-        if count < 2:
-            found = _best_step(subset, z, objective, merges=estimator.system_.antecedents.terms is None)
+        count = max(1, min(subset.plain.n_rules // at_once, _CANDIDATES))
+        # Where rules share terms no merged rule would have terms, so rules are pruned only.
+        found = _best(subset, z, objective, _fewer_rules(subset, count, merges=not shares_terms))
+        if found is not None and np.isfinite(found.error) and found.error <= allowed:
+            subset = found.subset
+            steps += found.steps
+        elif count == 1:
+            break
         else:
-            found = _pruned_at_once(subset, z, objective, min(count, _CANDIDATES))
-        if found.error > allowed or not np.isfinite(found.error):
-            if count < 2:
-                break
             at_once *= 2
-            continue
+    while shares_terms:
+        found = _best(subset, z, objective, _fewer_conditions(subset))
+        if found is None or found.error > allowed:
+            break
         subset = found.subset
         steps += found.steps
-    while estimator.system_.antecedents.terms is not None:
-        fewer_conditions = _best_drop(subset, z, objective)
-        if fewer_conditions is None or fewer_conditions.error > allowed:
-            break
-        subset = fewer_conditions.subset
-        steps += fewer_conditions.steps
     fewer = estimator_with(estimator, subset.plain, subset.numbers, x)
     after = objective.error(RuleSubset.of(PlainSystem.of(fewer, scaled=True), z))
     report = SimplifyReport(
@@ -205,65 +202,53 @@ class _Found(NamedTuple):
     steps: list[Step]
 
 
-def _best_step(subset: RuleSubset, z: Array, objective: _Objective, *, merges: bool) -> _Found:
-    """The step of the smallest error among the candidates that are best on the first rows.
-
-    Without ``merges``, where rules share terms that no merged rule would have, rules are pruned only.
-    """
-    first = subset.first_rows(_FIRST_ROWS)
-    row_shares = firing_shares(first.values.log_lower, first.values.log_upper)
-    shares = row_shares.mean(axis=0)
-    rarest: list[tuple[int, ...]] = [(rule,) for rule in np.argsort(shares, kind="stable")[:_CANDIDATES].tolist()]
-
-    def changed(now: RuleSubset, rules: tuple[int, ...], rows: Array) -> RuleSubset:
-        return now.pruned([rules[0]]) if len(rules) == 1 else now.merged(rules[0], rules[1], shares, rows)
-
-    def first_error(rules: tuple[int, ...]) -> float:
-        return objective.error(changed(first, rules, z[:_FIRST_ROWS]))
-
-    found = []
-    for candidates in (rarest, _closest_pairs(row_shares) if merges else []):
-        for rules in sorted(candidates, key=first_error)[:_MEASURED]:
-            error, fewer = _fitted(changed(subset, rules, z), z, objective)
-            numbers = tuple(subset.numbers[rule] for rule in rules)
-            found.append(_Found(error, fewer, [Step("merge" if len(rules) == 2 else "prune", numbers, error)]))
-    return min(found, key=lambda one: one.error)
+# Places of what steps may change, by their action: rules, a pair of rules, or a rule and an input.
+_Options = dict[str, list[tuple[int, ...]]]
 
 
-def _best_drop(subset: RuleSubset, z: Array, objective: _Objective) -> _Found | None:
-    """Without the one condition that costs least; None if every rule has one condition."""
+def _fewer_rules(subset: RuleSubset, count: int, *, merges: bool) -> _Options:
+    """To prune one of the rules that fire least, or ``count`` of them at once; to merge a pair that overlaps most."""
+    row_shares = _first_shares(subset)
+    rarest = np.argsort(row_shares.mean(axis=0), kind="stable").tolist()
+    if count > 1:
+        return {"prune": [tuple(rarest[:count])]}
+    first, second = np.triu_indices(row_shares.shape[1], 1)
+    order = np.argsort(-rule_overlaps(row_shares)[first, second], kind="stable")[:_CANDIDATES]
+    pairs: list[tuple[int, ...]] = list(zip(first[order].tolist(), second[order].tolist(), strict=True)) if merges else []
+    return {"prune": [(rule,) for rule in rarest[:_CANDIDATES]], "merge": pairs}
+
+
+def _fewer_conditions(subset: RuleSubset) -> _Options:
+    """To leave out a condition of a rule that has others."""
     active = np.isfinite(subset.plain.upper_sigmas)
-    options = [(p, m) for p, m in np.argwhere(active).tolist() if active[p].sum() > 1]
-    first, rows = subset.first_rows(_FIRST_ROWS), z[:_FIRST_ROWS]
-    ranked = sorted(options, key=lambda option: objective.error(first.without_condition(option[0], option[1], rows)))
+    return {"drop": [(p, m) for p, m in np.argwhere(active).tolist() if active[p].sum() > 1]}
+
+
+def _best(subset: RuleSubset, z: Array, objective: _Objective, options: _Options) -> _Found | None:
+    """The step of the smallest error among those of each action that are best on the first rows; None without options."""
+    first, rows, shares = subset.first_rows(_FIRST_ROWS), z[:_FIRST_ROWS], _first_shares(subset).mean(axis=0)
     found = []
-    for rule, feature in ranked[:_MEASURED]:
-        error, fewer = _fitted(subset.without_condition(rule, feature, z), z, objective)
-        names = (subset.numbers[rule], subset.plain.feature_names[feature])
-        found.append(_Found(error, fewer, [Step("drop", names, error)]))
+    for action, places in options.items():
+        ranked = sorted(places, key=lambda at: objective.error(first.changed(action, at, shares, rows)))
+        for at in ranked[:_MEASURED]:
+            error, fewer = _fitted(subset.changed(action, at, shares, z), z, objective)
+            names = [subset.numbers[rule] for rule in (at[:1] if action == "drop" else at)]
+            names += [subset.plain.feature_names[at[1]]] if action == "drop" else []
+            of_steps = [(name,) for name in names] if action == "prune" else [tuple(names)]
+            found.append(_Found(error, fewer, [Step(action, own, error) for own in of_steps]))
     return min(found, key=lambda one: one.error, default=None)
 
 
-def _pruned_at_once(subset: RuleSubset, z: Array, objective: _Objective, count: int) -> _Found:
-    """Without the ``count`` rules of the smallest share of the firing."""
+def _first_shares(subset: RuleSubset) -> Array:
+    """Shares of the firing, (rows, rules), on the first rows."""
     first = subset.first_rows(_FIRST_ROWS).values
-    shares = firing_shares(first.log_lower, first.log_upper).mean(axis=0)
-    rules = np.argsort(shares, kind="stable")[:count].tolist()
-    error, fewer = _fitted(subset.pruned(rules), z, objective)
-    return _Found(error, fewer, [Step("prune", (subset.numbers[rule],), error) for rule in rules])
+    return firing_shares(first.log_lower, first.log_upper)
 
 
 def _fitted(subset: RuleSubset, z: Array, objective: _Objective) -> tuple[float, RuleSubset]:
     """Error and rules, with the consequents fitted again if that lowers the error."""
     refitted = subset.refitted(z, objective.targets, _FIT_ROWS)
     return min((objective.error(subset), subset), (objective.error(refitted), refitted), key=lambda pair: pair[0])
-
-
-def _closest_pairs(row_shares: Array) -> list[tuple[int, ...]]:
-    """Pairs of rules in descending order of their overlap."""
-    first, second = np.triu_indices(row_shares.shape[1], 1)
-    order = np.argsort(-rule_overlaps(row_shares)[first, second], kind="stable")[:_CANDIDATES]
-    return list(zip(first[order].tolist(), second[order].tolist(), strict=True))
 
 
 class RuleSubset(NamedTuple):
@@ -285,6 +270,13 @@ class RuleSubset(NamedTuple):
         """The same system with the values of the first rows alone."""
         return self._replace(values=RuleValues(*(part[:count] for part in self.values)))
 
+    def changed(self, action: str, at: tuple[int, ...], shares: Array, z: Array) -> RuleSubset:
+        """After a step; shares of the firing (rules,) weigh the rules that are merged."""
+        if action == "prune":
+            return self.pruned(list(at))
+        first, second = at
+        return self.merged(first, second, shares, z) if action == "merge" else self.without_condition(first, second, z)
+
     def pruned(self, rules: list[int]) -> RuleSubset:
         """Without the given rules."""
         kept = [rule for rule in range(self.plain.n_rules) if rule not in rules]
@@ -303,11 +295,8 @@ class RuleSubset(NamedTuple):
 
     def without_condition(self, rule: int, feature: int, z: Array) -> RuleSubset:
         """Without the condition of a rule on an input."""
-        fields = {}
-        for name, value in (("lower_sigmas", np.inf), ("upper_sigmas", np.inf), ("log_heights", 0.0)):
-            fields[name] = getattr(self.plain, name).copy()
-            fields[name][rule, feature] = value
-        s = replace(self.plain, **fields)
+        at = (rule, feature)
+        s = _with_values(self.plain, at, {"lower_sigmas": np.inf, "upper_sigmas": np.inf, "log_heights": 0.0})
         values = self.values._replace(log_lower=self.values.log_lower.copy(), log_upper=self.values.log_upper.copy())
         for part, column in zip(values[:2], _with_rules(s, [rule]).firing(z), strict=True):
             part[:, rule] = column[:, 0]
@@ -367,8 +356,12 @@ def _with_merged_rule(s: PlainSystem, first: int, second: int, shares: Array) ->
         "intercepts": mean(s.intercepts),
         "slopes": mean(s.slopes),
     }
-    fields = {}
-    for name in _PER_RULE:
-        fields[name] = getattr(s, name).copy()
-        fields[name][first] = merged[name]
+    return _with_values(s, first, merged)
+
+
+def _with_values(s: PlainSystem, place: Any, values: Mapping[str, Any]) -> PlainSystem:
+    """The system with other values at a place of some of its fields."""
+    fields = {name: getattr(s, name).copy() for name in values}
+    for name, value in values.items():
+        fields[name][place] = value
     return replace(s, **fields)

@@ -1,4 +1,4 @@
-"""Displays of a system: sets over the inputs, firing along an input."""
+"""Displays of a system: sets over the inputs, and the response to one input or two."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.arguments import check_count
-from deepfls._checks.values import Array
-from deepfls.inspection.display import COLORS, Display, label, new_axes, new_figure
-from deepfls.inspection.plain import PlainSystem, firing_shares
-from deepfls.inspection.plain_model import index_of, most_important, rows_of
+from deepfls._checks.values import Array, softmax
+from deepfls.inspection.display import COLORS, SET_STYLE, Display, label, new_axes, new_figure
+from deepfls.inspection.plain import PlainOutput, PlainSystem
+from deepfls.inspection.plain_model import PlainModel, index_of, most_important, one_row, system_at
 from deepfls.inspection.words import category_inputs, read_inputs, used_terms
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from typing_extensions import Self
 
     from deepfls.estimators.base import FLSEstimator
 
@@ -76,31 +75,30 @@ class MembershipsDisplay:
         before: bool = False,
         n_points: int = 200,
         system: int = 0,
-    ) -> MembershipsDisplay:
+    ) -> Self:
         """Sets of the given inputs over the range of the data; with ``before`` also those at the start of training.
 
         Without ``features`` all inputs up to nine, or the nine most important ones, the most important first. ``system`` is
         the place, from 0, of one of several systems.
         """
-        s, title = _system_at(estimator, system)
+        s, title = system_at(estimator, system)
         if features is None:
             chosen = _shown_inputs(estimator, s)
         else:
             chosen = [index_of(feature, s.feature_names, "features") for feature in features]
         start = _sets_at_start(estimator, s, system) if before else None
-        planes = [] if s.alphas is None else [s.plane(float(alpha)) for alpha in s.alphas[1:]]
-        grids, lower, upper, at_start, inner, labels = [], [], [], [], [], []
-        for m in chosen:
+        planes = [plane for _, plane in s.planes()[1:]]
+        grids, lower, upper, at_start, inner = [], [], [], [], []
+        terms = [used_terms(s, m) for m in chosen]
+        for m, used in zip(chosen, terms, strict=True):
             centers = s.centers[:, m] if start is None else np.concatenate([s.centers[:, m], start[0, :, m]])
             low, high = s.input_span(m)
             grid = np.linspace(min(low, float(centers.min())), max(high, float(centers.max())), n_points)
             grids.append(grid)
-            grades = _interval_grades(grid, s, m)
-            used = used_terms(s, m)
-            columns = [rule for _, rule in used] if s.terms is not None else slice(None)
-            labels.append([s.words[m][t] for t, _ in used])
-            lower.append(grades[0][:, columns])
-            upper.append(grades[1][:, columns])
+            columns = slice(None) if s.terms is None else [rule for _, rule in used]
+            low_grades, high_grades = _interval_grades(grid, s, m)
+            lower.append(low_grades[:, columns])
+            upper.append(high_grades[:, columns])
             inner.append([_interval_grades(grid, plane, m) for plane in planes])
             if start is not None:
                 widths = start[2, :, m] * math.sqrt(2.0 * math.log(2.0) / s.grade_power)
@@ -114,11 +112,11 @@ class MembershipsDisplay:
             leading=None if s.rule_shares is None else np.argsort(-s.rule_shares, kind="stable").tolist(),
             inner=inner if planes else None,
             n_inputs=len(read_inputs(s.feature_names, s.columns)),
-            words=None if s.terms is None else labels,
+            words=None if s.terms is None else [[s.words[m][t] for t, _ in u] for m, u in zip(chosen, terms, strict=True)],
             title=title,
         )
 
-    def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> MembershipsDisplay:
+    def plot(self, axes: Any = None, *, rules: Sequence[int] | None = None) -> Self:
         """Draw the sets of ``rules`` in colours of their own, the others in the background.
 
         Without ``rules`` these are the seven that fire most.
@@ -165,7 +163,7 @@ class MembershipsDisplay:
         )
         return self._finish(axes)
 
-    def _plot_words(self, axes: Any) -> MembershipsDisplay:
+    def _plot_words(self, axes: Any) -> Self:
         """Draw the vocabulary: the terms of every input, each with its word."""
         assert self.words is not None
         axes = _panels(axes, len(self.names))
@@ -194,7 +192,7 @@ class MembershipsDisplay:
         inputs = [f"{len(self.names)} of {self.n_inputs:,} inputs shown"] if part else []
         return [self.title] * bool(self.title) + inputs
 
-    def _finish(self, axes: Any) -> MembershipsDisplay:
+    def _finish(self, axes: Any) -> Self:
         """Hide two spines and the axes without an input, and store the axes and their figure."""
         for place, ax in enumerate(axes):
             ax.set_visible(place < len(self.names))
@@ -210,14 +208,6 @@ def _panels(axes: Any, count: int) -> Any:
         n_rows = math.ceil(count / n_columns)
         axes = new_figure(3.6 * n_columns, 2.3 * n_rows + 0.4).subplots(n_rows, n_columns, squeeze=False)
     return np.asarray(axes).ravel()
-
-
-def _system_at(estimator: FLSEstimator, number: int) -> tuple[PlainSystem, str]:
-    """One of the systems of an estimator, and which of several it is, for titles."""
-    check_is_fitted(estimator, "system_")
-    count = len(estimator.systems_)
-    check_count("system", number, 0, count - 1)
-    return PlainSystem.of(estimator, number=number), f"system {number + 1} of {count}" if count > 1 else ""
 
 
 def _shown_inputs(estimator: FLSEstimator, s: PlainSystem) -> list[int]:
@@ -250,59 +240,115 @@ def _grades(grid: Array, centers: Array, half_widths: Array) -> Array:
     return np.exp2(-np.square((grid[:, np.newaxis] - centers) / half_widths))
 
 
+def _responses(estimator: FLSEstimator, inputs: dict[int, Array], output: int, at: Any) -> PlainOutput:
+    """One output, each (rows,), for values (rows,) of some inputs, the others as in ``at``, a row, or in mid-range.
+
+    Of a class it is the probability, which has no type-reduced set.
+    """
+    s = PlainModel.of(estimator)
+    middle = [sum(s.input_span(m)) / 2.0 for m in range(s.n_features)]
+    held = np.array(middle) if at is None else one_row(estimator, "at", at)
+    rows = np.repeat(held[np.newaxis], len(next(iter(inputs.values()))), axis=0)
+    for m, values in inputs.items():
+        rows[:, m] = values
+    found = s.output(rows)
+    ends = found if s.classes is None else [softmax(found.y)] * 3
+    return PlainOutput(*(end[:, output] for end in ends))
+
+
+def _response_name(s: PlainModel, k: int) -> str:
+    return s.output_names[k] if s.classes is None else f"probability of {s.output_names[k]}"
+
+
 @dataclass
-class FiringMapDisplay(Display):
-    """Firing of the rules along an input: the share of the firing of every rule, averaged over the rows of each bin.
+class ResponseCurveDisplay(Display):
+    """The output along one input, the others held, with the type-reduced set as a band; of a class its probability.
 
     Parameters
     ----------
-    name : str
-        The input along which rows are put into bins.
-    edges : ndarray, shape (bins + 1,)
-    shares : ndarray, shape (rules, bins)
-        NaN in bins without rows.
-    title : str, optional
-        Which of several systems is shown.
+    name, output : str
+    x : ndarray, shape (points,)
+    y_left, y_right, y : ndarray, shape (points,)
     """
 
     name: str
-    edges: Array
-    shares: Array
-    title: str = ""
+    output: str
+    x: Array
+    y_left: Array
+    y_right: Array
+    y: Array
 
     @classmethod
     def from_estimator(
         cls,
         estimator: FLSEstimator,
-        X: Any,
-        *,
         feature: int | str = 0,
-        n_bins: int = 40,
-        system: int = 0,
+        *,
+        at: Any = None,
+        output: int | str = 0,
+        n_points: int = 200,
         ax: Axes | None = None,
-    ) -> FiringMapDisplay:
-        """Firing on rows X along an input; ``system`` is the place, from 0, of one of several systems."""
-        s, title = _system_at(estimator, system)
-        x = rows_of(estimator, X)
-        m = index_of(feature, s.feature_names, "feature")
-        low, high = float(x[:, m].min()), float(x[:, m].max())
-        edges = np.linspace(*((low, high) if high > low else s.input_span(m)), n_bins + 1)
-        bins = np.clip(np.searchsorted(edges, x[:, m], side="right") - 1, 0, n_bins - 1)
-        counts = np.bincount(bins, minlength=n_bins)
-        row_shares = firing_shares(*s.firing(x))
-        sums = np.stack([np.bincount(bins, weights=column, minlength=n_bins) for column in row_shares.T])
-        shares = np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
-        return cls(s.feature_names[m], edges, shares, title).plot(ax)
+    ) -> Self:
+        """The response over the range of the training data, the other inputs as in ``at``, a row, or in mid-range."""
+        s = PlainModel.of(estimator)
+        m, k = index_of(feature, s.feature_names, "feature"), index_of(output, s.output_names, "output")
+        x = np.linspace(*s.input_span(m), n_points)
+        return cls(s.feature_names[m], _response_name(s, k), x, *_responses(estimator, {m: x}, k, at)).plot(ax)
 
-    def plot(self, ax: Axes | None = None) -> FiringMapDisplay:
-        """Draw the map."""
-        n_rules = len(self.shares)
-        ax = new_axes(ax, 6.0, 1.4 + 0.2 * min(max(n_rules, 4), 30))
-        ax.set_facecolor("0.88")  # bins without rows
-        image = ax.pcolormesh(self.edges, np.arange(n_rules + 1) + 0.5, self.shares, cmap="Blues", vmin=0.0)
-        step = max(1, math.ceil(n_rules / 20))
-        ax.set_yticks(range(1, n_rules + 1, step))
-        ax.set(xlabel=label(self.name), ylabel="rule", title=self.title)
-        ax.invert_yaxis()
-        ax.figure.colorbar(image, ax=ax, label="share of the firing")
-        return self._finish(ax)
+    def plot(self, ax: Axes | None = None, *, color: str = COLORS[0]) -> Self:
+        """Draw the curve."""
+        ax = new_axes(ax, 5.0, 3.4)
+        if (self.y_left < self.y_right).any():
+            ax.fill_between(self.x, self.y_left, self.y_right, **SET_STYLE, color=color)
+        ax.plot(self.x, self.y, color=color, linewidth=1.5, label="crisp output")
+        return self._finish(ax, legend={} if ax.collections else None, xlabel=label(self.name), ylabel=label(self.output))
+
+
+@dataclass
+class ResponseSurfaceDisplay(Display):
+    """The output over two inputs, the others held; of a class its probability.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The inputs along the horizontal and the vertical axis.
+    output : str
+    x, y : ndarray, shape (points,)
+        Values of the two inputs.
+    values : ndarray, shape (points of y, points of x)
+    """
+
+    names: tuple[str, str]
+    output: str
+    x: Array
+    y: Array
+    values: Array
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FLSEstimator,
+        features: tuple[int | str, int | str] = (0, 1),
+        *,
+        at: Any = None,
+        output: int | str = 0,
+        n_points: int = 60,
+        ax: Axes | None = None,
+    ) -> Self:
+        """The response over the ranges of the training data, the other inputs as in ``at``, a row, or in mid-range."""
+        s = PlainModel.of(estimator)
+        first, second = (index_of(feature, s.feature_names, "features") for feature in features)
+        k = index_of(output, s.output_names, "output")
+        x, y = (np.linspace(*s.input_span(m), n_points) for m in (first, second))
+        inputs = {first: np.tile(x, n_points), second: np.repeat(y, n_points)}
+        values = _responses(estimator, inputs, k, at).y.reshape(n_points, n_points)
+        return cls((s.feature_names[first], s.feature_names[second]), _response_name(s, k), x, y, values).plot(ax)
+
+    def plot(self, ax: Axes | None = None, *, cmap: str = "viridis") -> Self:
+        """Draw the surface."""
+        ax = new_axes(ax, 5.4, 4.0)
+        filled = ax.contourf(self.x, self.y, self.values, levels=24, cmap=cmap)
+        if np.ptp(self.values) > 0.0:
+            ax.contour(self.x, self.y, self.values, levels=8, colors="white", linewidths=0.5, alpha=0.6)
+        ax.figure.colorbar(filled, ax=ax, label=label(self.output))
+        return self._finish(ax, xlabel=label(self.names[0]), ylabel=label(self.names[1]))

@@ -1,4 +1,4 @@
-"""Rules and inputs on a table: usage, dead and near-duplicate rules, inputs ranked in two ways."""
+"""How much there is to read in a model, and what its rules and inputs do on a table."""
 
 from __future__ import annotations
 
@@ -13,25 +13,189 @@ from sklearn.utils import check_random_state
 from deepfls import metrics
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
-from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares, rule_weights, shares_of
-from deepfls.inspection.plain_model import PlainModel, rows_of, true_values, weighted_mean
-from deepfls.inspection.pushes import input_terms
-from deepfls.inspection.words import TextTable, number_text, rendered, share_text, shortened
+from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
+from deepfls.inspection.plain_model import (
+    AnyModel,
+    PlainModel,
+    input_terms,
+    rows_of,
+    rule_overlaps,
+    rule_weights,
+    shares_of,
+    true_values,
+    weighted_mean,
+)
+from deepfls.inspection.words import TextTable, number_text, read_inputs, rendered, share_text, shortened
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
+# A condition whose grade in the firing stays at or above this share over the range of its input says nothing.
+_NO_CONDITION = 0.95
+# Sets of an input are one if centers and half-widths differ by less than this share of the range.
+_SAME_SET = 1e-3
+# A row is explained by its strongest rule if that has at least this weight, and known if a rule fires at least so much.
+_EXPLAINED, _KNOWN = 0.5, 0.05
 # A rule whose weight stays below this on all rows is dead.
 _DEAD = 0.01
 # Rules that overlap more than this are near-duplicates if their consequents are also nearly equal: their difference,
 # weighted by the firing, is below this share of the spread of all consequents.
 _OVERLAP, _SAME = 0.8, 0.1
-# Rows used to compare all pairs of rules and to shuffle columns.
+# Rows of a pass, and those used to compare all pairs of rules and to shuffle columns.
 _ROWS = 5_000
 # With very many inputs fewer rows, so that the table has at most so many numbers, but no fewer rows than this.
 _NUMBERS, _FEWEST = 2_000_000, 500
-# Rules and inputs that a notebook shows.
-_SHOWN = 20
+_SHOWN = 20  # rules and inputs that a notebook shows
+
+
+@dataclass(frozen=True)
+class Complexity:
+    """How much there is to read in a model.
+
+    With several systems there is all of them to read: rules follow one another, and different sets are added up. Overlap
+    and shares of rows are means over the systems, each by itself.
+
+    Attributes
+    ----------
+    n_rules, n_inputs : int
+    conditions_per_rule : ndarray of int, shape (rules,)
+        Conditions that say something: their grade in the firing falls below 0.95 somewhere in the range of the input.
+        A category is one condition.
+    sets_per_input : ndarray of int, shape (features,)
+        Different sets among these conditions.
+    overlap : float
+        Mean grade at which neighbouring sets of an input cross, as it acts in the firing; NaN where no input has two sets.
+    n_rows : int
+        Rows of the two shares; 0 without rows.
+    explained : float
+        Share of the rows on which the strongest rule has a weight of 0.5 or more; NaN without rows.
+    unknown : float
+        Share of the rows on which no rule fires with a strength of 0.05 or more; NaN without rows.
+    n_systems : int
+    """
+
+    n_rules: int
+    n_inputs: int
+    conditions_per_rule: Array
+    sets_per_input: Array
+    overlap: float
+    n_rows: int
+    explained: float
+    unknown: float
+    n_systems: int = 1
+
+    @property
+    def table(self) -> TextTable:
+        """The card as lines of a table."""
+        conditions, sets = self.conditions_per_rule, self.sets_per_input
+        rows = [
+            ["rules", str(self.n_rules) + (f" in {self.n_systems} systems" if self.n_systems > 1 else "")],
+            ["conditions per rule", f"{_numbers(conditions)}, of {counted(self.n_inputs, 'input')}"],
+            ["different sets per input", _numbers(sets)],
+            ["neighbouring sets cross at a grade of", "no neighbours" if np.isnan(self.overlap) else f"{self.overlap:.2f}"],
+        ]
+        if self.n_rows:
+            rows += [
+                ["rows explained by their strongest rule", share_text(self.explained)],
+                ["rows on which no rule fires well", share_text(self.unknown)],
+            ]
+        return TextTable(["readability", f"on {counted(self.n_rows, 'row')}" if self.n_rows else ""], rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "systems": self.n_systems,
+            "rules": self.n_rules,
+            "inputs": self.n_inputs,
+            "conditions_per_rule": self.conditions_per_rule.tolist(),
+            "sets_per_input": self.sets_per_input.tolist(),
+            "overlap": None if np.isnan(self.overlap) else self.overlap,
+            "rows": self.n_rows,
+            "explained": self.explained if self.n_rows else None,
+            "unknown": self.unknown if self.n_rows else None,
+        }
+
+    def __str__(self) -> str:
+        return self.table.text()
+
+    def _repr_html_(self) -> str:
+        return rendered("tables.html", parts=[("", [self.table])], note="")
+
+
+def complexity(estimator: FLSEstimator, X: Any = None) -> Complexity:
+    """The readability card; :meth:`FLSRegressor.complexity` has the parameters."""
+    return complexity_of(PlainModel.of(estimator), None if X is None else rows_of(estimator, X))
+
+
+def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
+    """The card of a plain model, with the shares of rows x (rows, features) in its units."""
+    inputs = read_inputs(model.feature_names, model.columns)
+    n_rows = 0 if x is None else len(x)
+    conditions, n_sets, overlaps, of_rows = [], [], [], []
+    for s in model.systems:
+        active = _conditions(s)
+        sets = [_different_sets(s, m, active[:, m]) for m in range(s.n_features)]
+        crossings = [grade for m, rules in enumerate(sets) for grade in _crossings(s, m, rules)]
+        conditions.append(np.sum([active[:, first:end].any(axis=1) for _, first, end, _ in inputs], axis=0))
+        n_sets.append([len(rules) for rules in sets])
+        overlaps.append(np.mean(crossings) if crossings else np.nan)
+        of_rows.append(_explained_and_unknown(s, x) if x is not None and n_rows else (np.nan, np.nan))
+    shares, found = np.array(model.shares), np.array(overlaps)
+    crossed = ~np.isnan(found)
+    explained, unknown = (float(np.dot(shares, values)) for values in zip(*of_rows, strict=True))
+    return Complexity(
+        n_rules=model.n_rules,
+        n_inputs=len(inputs),
+        conditions_per_rule=np.concatenate(conditions),
+        sets_per_input=np.sum(n_sets, axis=0),
+        overlap=float(np.average(found[crossed], weights=shares[crossed])) if crossed.any() else np.nan,
+        n_rows=n_rows,
+        explained=explained,
+        unknown=unknown,
+        n_systems=len(model.systems),
+    )
+
+
+def _explained_and_unknown(s: PlainSystem, x: Array) -> tuple[float, float]:
+    """Share of rows x on which the strongest rule has a large weight, and of those on which no rule fires well."""
+    parts = [x[first : first + _ROWS] for first in range(0, len(x), _ROWS)]
+    leading = np.concatenate([rule_weights(s, part).crisp.mean(axis=2).max(axis=1) for part in parts])
+    strongest = np.concatenate([s.firing(part)[1].max(axis=1) for part in parts])
+    return float((leading >= _EXPLAINED).mean()), float((strongest < np.log(_KNOWN)).mean())
+
+
+def _conditions(s: PlainSystem) -> Array:
+    """The conditions that say something, boolean (rules, features)."""
+    active = np.isfinite(s.upper_sigmas)
+    if s.input_range is None:
+        return active
+    farthest = np.abs(s.input_range[:, np.newaxis] - s.centers).max(axis=0)
+    return active & (np.exp2(-np.square(farthest / s.half_widths[0])) < _NO_CONDITION)
+
+
+def _different_sets(s: PlainSystem, feature: int, active: Array) -> list[int]:
+    """Rules with different sets on an input, in the order of their centers; of equal sets the first."""
+    low, high = s.input_span(feature)
+    found: list[int] = []
+    values = np.stack([s.centers[:, feature], s.half_widths[1][:, feature]], axis=1) / (high - low)
+    for rule in np.flatnonzero(active):
+        if not any(np.abs(values[rule] - values[other]).max() < _SAME_SET for other in found):
+            found.append(int(rule))
+    return sorted(found, key=lambda rule: float(s.centers[rule, feature]))
+
+
+def _crossings(s: PlainSystem, feature: int, rules: list[int]) -> list[float]:
+    """Grades in the firing at which each set of an input crosses the next one."""
+    centers, widths = s.centers[rules, feature], s.half_widths[1][rules, feature]
+    # Between two Gaussians the grades are equal where the distances from both centers are in proportion to the widths.
+    distances = np.diff(centers) / (widths[:-1] + widths[1:])
+    return np.exp2(-np.square(distances)).tolist()
+
+
+def _numbers(counts: Array) -> str:
+    """Least, mean and largest of some counts, or the one they all are."""
+    least, largest = int(counts.min()), int(counts.max())
+    return str(least) if least == largest else f"{least} to {largest}, {number_text(float(counts.mean()), 2)} on average"
 
 
 class RulePair(NamedTuple):
@@ -88,18 +252,13 @@ class DataExplanation:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
+        of_rules = self.shares.tolist(), self.leads.tolist(), self.largest_weight.tolist()
         return {
             "rows": self.n_rows,
             "measure": self.measure,
             "rules": [
-                {
-                    "rule": p + 1,
-                    "share": float(self.shares[p]),
-                    "leads": float(self.leads[p]),
-                    "largest_weight": float(self.largest_weight[p]),
-                    "dead": p in self.dead,
-                }
-                for p in range(len(self.shares))
+                {"rule": p + 1, "share": share, "leads": leads, "largest_weight": largest, "dead": p in self.dead}
+                for p, (share, leads, largest) in enumerate(zip(*of_rules, strict=True))
             ],
             "duplicates": [
                 {"rules": [pair.first + 1, pair.second + 1], "overlap": pair.overlap, "difference": pair.difference}
@@ -135,7 +294,7 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
         leads=leads,
         largest_weight=largest,
         dead=tuple(np.flatnonzero(largest < _DEAD).tolist()),
-        duplicates=_all_near_duplicates(s, x[sample]),
+        duplicates=_near_duplicates(s, x[sample]),
         measure=measure,
         permutation=permutation,
         gradient=_gradient_ranks(estimator, x[sample]),
@@ -151,51 +310,33 @@ def _rule_usage(model: PlainModel, x: Array) -> Iterator[tuple[Array, Array, Arr
         yield share * shares_of(s, x), share * leads, np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
 
 
-def _all_near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
-    """The pairs of every system, with the places of the rules among those of all systems; the largest overlap first."""
-    found, first = [], 0
+def _near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
+    """Pairs of rules of one system that fire together and have nearly equal consequents; the largest overlap first."""
+    found, before = [], 0  # the rules of the systems before this one
     for s in model.systems:
-        found += [pair._replace(first=first + pair.first, second=first + pair.second) for pair in _near_duplicates(s, x)]
-        first += s.n_rules
+        log_lower, log_upper, consequents = s.rule_values(x)
+        shares = firing_shares(log_lower, log_upper)
+        spread = consequents.reshape(-1, s.n_outputs).std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        overlaps = rule_overlaps(shares)
+        for p, q in np.argwhere(overlaps > _OVERLAP).tolist():
+            gap = np.square((consequents[:, p] - consequents[:, q]) / spread).mean(axis=1)
+            difference = float(np.sqrt(np.average(gap, weights=np.minimum(shares[:, p], shares[:, q]))))
+            if difference < _SAME:
+                found.append(RulePair(before + p, before + q, float(overlaps[p, q]), difference))
+        before += s.n_rules
     return tuple(sorted(found, key=lambda pair: -pair.overlap))
-
-
-def rule_overlaps(shares: Array) -> Array:
-    """Overlap of every rule with those after it, (rules, rules), from shares of the firing (rows, rules).
-
-    The overlap of two rules is Σ min(f_p, f_q) / Σ max(f_p, f_q) over the rows; 0 for two rules that never fire.
-    """
-    n_rules = shares.shape[1]
-    overlaps = np.zeros((n_rules, n_rules))
-    for p in range(n_rules - 1):
-        one, others = shares[:, p : p + 1], shares[:, p + 1 :]
-        common, either = np.minimum(one, others).sum(axis=0), np.maximum(one, others).sum(axis=0)
-        overlaps[p, p + 1 :] = common / np.where(either > 0, either, 1.0)
-    return overlaps
-
-
-def _near_duplicates(s: PlainSystem, x: Array) -> tuple[RulePair, ...]:
-    """Pairs of rules of a system that fire together and have nearly equal consequents."""
-    log_lower, log_upper, consequents = s.rule_values(x)
-    shares = firing_shares(log_lower, log_upper)
-    spread = consequents.reshape(-1, s.n_outputs).std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    overlaps = rule_overlaps(shares)
-    found = []
-    for p, q in np.argwhere(overlaps > _OVERLAP).tolist():
-        gap = np.square((consequents[:, p] - consequents[:, q]) / spread).mean(axis=1)
-        difference = float(np.sqrt(np.average(gap, weights=np.minimum(shares[:, p], shares[:, q]))))
-        if difference < _SAME:
-            found.append(RulePair(p, q, float(overlaps[p, q]), difference))
-    return tuple(found)
 
 
 def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -> tuple[str, Array]:
     """The measure, and its growth when each column is shuffled by ``order``."""
     from sklearn.metrics import root_mean_squared_error  # here: slow to import
 
+    def outputs_from(values: Sequence[RuleValues]) -> Array:
+        return weighted_mean(s.shares, [system.reduced(*own) for system, own in zip(s.systems, values, strict=True)]).y
+
     values = [system.rule_values(x) for system in s.systems]
-    before = _mean_output(s, values)
+    before = outputs_from(values)
     spread = np.ones(s.n_outputs)
     if s.n_outputs > 1 and s.classes is None:
         spread = np.where(before.std(axis=0) > 0, before.std(axis=0), 1.0)
@@ -217,14 +358,8 @@ def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -
             steps = [new - now for new, now in zip(*terms, strict=True)]
             lower, upper, consequents = (value + step for value, step in zip(old, steps, strict=True))
             moved.append(RuleValues(np.minimum(lower, upper), upper, consequents))
-        growth[m] = error(_mean_output(s, moved)) - start
+        growth[m] = error(outputs_from(moved)) - start
     return "change" if y is None else "log_loss" if s.classes is not None else "rmse", growth
-
-
-def _mean_output(model: PlainModel, values: Sequence[RuleValues]) -> Array:
-    """Crisp outputs (rows, outputs) of a model from the rule values of its systems."""
-    outputs = [s.reduced(*value) for s, value in zip(model.systems, values, strict=True)]
-    return weighted_mean(model.shares, outputs).y
 
 
 def _gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:

@@ -34,11 +34,6 @@ def position_word(center: float, half_width: float, low: float, high: float) -> 
     """Where a set lies within the range of its input; empty for an input of one value.
 
     A set whose grade is near 1 over the whole range says nothing, wherever its center lies.
-
-    Examples
-    --------
-    >>> position_word(14.0, 5.0, 0.0, 40.0), position_word(14.0, 100.0, 0.0, 40.0), position_word(-1.0, 5.0, 0.0, 40.0)
-    ('low', 'almost any value', 'below the data')
     """
     if not high > low:
         return ""
@@ -66,13 +61,7 @@ def set_words(s: PlainSystem) -> list[list[str]]:
 
 
 def number_text(value: float, digits: int | None) -> str:
-    """A number with so many significant digits, or, for None, so that it reads back exactly.
-
-    Examples
-    --------
-    >>> number_text(1013.2567, 4), number_text(123456.7, 4), number_text(0.1 + 0.2, None)
-    ('1013', '123457', '0.30000000000000004')
-    """
+    """A number with so many significant digits, or, for None, so that it reads back exactly."""
     value = float(value)
     if digits is None:
         return repr(value)
@@ -94,13 +83,7 @@ def finite_or_none(value: Any) -> Any:
 
 
 def share_text(share: float) -> str:
-    """A share in percent.
-
-    Examples
-    --------
-    >>> share_text(0.1234), share_text(0.00001), share_text(0.99999), share_text(1.0)
-    ('12.3 %', '<0.1 %', '>99.9 %', '100.0 %')
-    """
+    """A share in percent."""
     if 0.9995 <= share < 1.0:
         return ">99.9 %"
     return "<0.1 %" if 0.0 < share < 0.0005 else f"{100 * share:.1f} %"
@@ -112,13 +95,7 @@ def coverage_text(coverage: float) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names in a row.
-
-    Examples
-    --------
-    >>> listed(["Y1"]), listed(["setosa", "versicolor", "virginica"])
-    ('Y1', 'setosa, versicolor and virginica')
-    """
+    """Names in a row."""
     return " and ".join([", ".join(names[:-1])] * (len(names) > 1) + [*names[-1:]])
 
 
@@ -129,25 +106,13 @@ def shortened(name: object) -> str:
 
 
 def markdown_name(name: object) -> str:
-    """A name that Markdown shows unchanged: punctuation and HTML are escaped.
-
-    Examples
-    --------
-    >>> print(markdown_name("a|b <i>"))
-    a\\|b &lt;i&gt;
-    """
+    """A name that Markdown shows unchanged: punctuation and HTML are escaped."""
     text = printable(name).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]()#+!|~$-])", r"\\\1", text)
 
 
 def linear_text(intercept: float, terms: list[tuple[float, str]], digits: int | None) -> str:
-    """``a0 + a1 x1 - a2 x2``, with signs between the terms.
-
-    Examples
-    --------
-    >>> linear_text(471.3, [(-1.9, "AT"), (0.25, "V")], 4)
-    '471.3 - 1.9 AT + 0.25 V'
-    """
+    """``a0 + a1 x1 - a2 x2``, with signs between the terms."""
     text = number_text(intercept, digits)
     for slope, name in terms:
         # The sign of a zero counts, so that the text reads back to the same bits.
@@ -207,15 +172,11 @@ class Clause(NamedTuple):
 
 def clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
     """The sets of a rule that were not left out; the inputs of a category are one clause."""
-    groups = {} if s.columns is None else {first: (column, first, end) for column, first, end in s.columns.groups}
     inside = category_inputs(s)
     found = [clause for clause in input_clauses(s, rule, digits) if clause.feature not in inside]
-    for first, (column, _, end) in groups.items():
+    for column, first, end in () if s.columns is None else s.columns.groups:
         if np.isfinite(s.upper_sigmas[rule, first:end]).any():
-            grades = category_grades(s, rule, column.codes, first, end)
-            text = category_text(column.categories, *grades, digits)
-            word = ALMOST_ANY if grades[1].min() >= _ANY_GRADE * grades[1].max() else ""
-            found.append(Clause(first, word, text, text, column.name))
+            found.append(_category_clause(s, rule, column, first, end, digits))
     return sorted(found, key=lambda clause: clause.feature)
 
 
@@ -224,32 +185,26 @@ def category_inputs(s: PlainSystem) -> set[int]:
     return set() if s.columns is None else {m for _, first, end in s.columns.groups for m in range(first, end)}
 
 
-def category_grades(s: PlainSystem, rule: int, codes: Any, first: int, end: int) -> tuple[Any, Any]:
-    """Lower and upper grade of every category in a rule, as it enters the firing, each (categories,)."""
+def _category_clause(s: PlainSystem, rule: int, column: Column, first: int, end: int, digits: int | None) -> Clause:
+    """The condition of a rule on a category: its values by their grade in the firing.
+
+    Grades are relative to the largest, without those near 0; for digits None lower and upper grade of all values, exactly.
+    """
     inputs = slice(first, end)
-    distance = codes - s.centers[rule, inputs]
+    distance = column.codes - s.centers[rule, inputs]
     lower, upper = (
         -0.5 * np.square(distance / sigmas[rule, inputs]).sum(axis=1) for sigmas in (s.lower_sigmas, s.upper_sigmas)
     )
-    return np.exp(s.grade_power * (lower + s.log_heights[rule, inputs].sum())), np.exp(s.grade_power * upper)
-
-
-def category_text(categories: Sequence[str], lower: Any, upper: Any, digits: int | None) -> str:
-    """The categories by their grade: relative to the largest, without those near 0, or lower and upper of all, exactly.
-
-    Examples
-    --------
-    >>> category_text(["blue", "red", "green"], None, np.array([0.2, 0.5, 0.001]), 4)
-    'red (1.0) or blue (0.4)'
-    """
+    low, up = np.exp(s.grade_power * (lower + s.log_heights[rule, inputs].sum())), np.exp(s.grade_power * upper)
+    share = up / up.max()
+    names = list(map(printable, column.categories))
     if digits is None:
-        return " or ".join(
-            f"{printable(name)} ({low!r} to {up!r})"
-            for name, low, up in zip(categories, lower.tolist(), upper.tolist(), strict=True)
-        )
-    share = upper / upper.max()
-    shown = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
-    return " or ".join(f"{printable(categories[place])} ({share[place]:.1f})" for place in shown)
+        shown = [f"{name} ({a!r} to {b!r})" for name, a, b in zip(names, low.tolist(), up.tolist(), strict=True)]
+    else:
+        places = [place for place in np.argsort(-share, kind="stable").tolist() if share[place] >= _LEAST_GRADE]
+        shown = [f"{names[place]} ({share[place]:.1f})" for place in places]
+    text = " or ".join(shown)
+    return Clause(first, ALMOST_ANY if up.min() >= _ANY_GRADE * up.max() else "", text, text, column.name)
 
 
 def input_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[Clause]:
@@ -279,18 +234,18 @@ def used_terms(s: PlainSystem, feature: int) -> list[tuple[int, int]]:
     return [(t, int(np.flatnonzero(column == t)[0])) for t in sorted(set(column.tolist()) - {-1})]
 
 
-def vocabulary(s: PlainSystem, digits: int | None) -> list[tuple[int, list[tuple[str, str]]]]:
+def vocabulary(
+    s: PlainSystem, digits: int | None, name: Callable[[object], str] = str
+) -> list[tuple[str, list[tuple[str, str]]]]:
     """Inputs with the words of their terms, from low to high, and their meaning; empty where rules share no terms.
 
-    Rules name categories, not the terms of the inputs that a category makes.
+    Rules name categories, not the terms of the inputs that a category makes. ``name`` makes names safe.
     """
-    if s.terms is None:
-        return []
     found = []
     for m in sorted(set(range(s.n_features)) - category_inputs(s)):
         terms = [(s.words[m][t], _set_numbers(s, rule, m, digits)[0]) for t, rule in used_terms(s, m)]
         if terms:
-            found.append((m, terms))
+            found.append((name(s.feature_names[m]), terms))
     return found
 
 
@@ -299,39 +254,38 @@ def lower_firing_factor(s: PlainSystem, rule: int) -> float:
     return math.exp(s.grade_power * float(s.log_heights[rule][np.isinf(s.upper_sigmas[rule])].sum()))
 
 
-def consequent_texts(s: PlainSystem, rule: int, digits: int | None, name: Callable[[object], str]) -> list[str]:
-    """The THEN part, one text per output."""
-    every = list(range(s.n_features)) if s.order == 1 else []
-    return [f"{output_name(s, k, name)} = {_linear(s, rule, k, every, digits, name)}" for k in range(s.n_outputs)]
+def consequent_texts(
+    s: PlainSystem, rule: int, digits: int | None, name: Callable[[object], str], count: int | None = None
+) -> list[str]:
+    """The THEN part, one text per output: all terms, or the ``count`` that change it most over the range of their input."""
+    texts = []
+    for k in range(s.n_outputs):
+        chosen, rest = list(range(s.n_features)) if s.order == 1 else [], ""
+        if count is not None and len(chosen) > count:
+            reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
+            chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
+            rest = f" + {counted(s.n_features - count, 'more term')}"
+        terms = [(float(s.slopes[rule, k, m]), name(s.feature_names[m])) for m in chosen]
+        texts.append(f"{output_name(s, k, name)} = {linear_text(s.intercepts[rule, k], terms, digits)}{rest}")
+    return texts
 
 
 def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
     """The first sets of a rule as (name, word, numbers), and the number of those that follow."""
-    found = clauses(s, rule, digits)
-    shown = [(shortened(c.name), c.word, c.short) for c in found[:_SETS_SHOWN]]
-    if len(found) > _SETS_SHOWN:
-        shown.append((counted(len(found) - _SETS_SHOWN, "more condition"), "", ""))
+    return shown_clauses(clauses(s, rule, digits), _SETS_SHOWN)
+
+
+def shown_clauses(found: list[Clause], count: int, name: Callable[[object], str] = str) -> list[tuple[str, str, str]]:
+    """The first ``count`` clauses as (name, word, numbers), and the number of the others; ``name`` makes texts safe."""
+    shown = [(name(shortened(c.name)), c.word, name(c.short)) for c in found[:count]]
+    if len(found) > count:
+        shown.append((counted(len(found) - count, "more condition"), "", ""))
     return shown or [("anything", "", "")]
 
 
 def short_consequent_texts(s: PlainSystem, rule: int, digits: int | None, count: int = _SETS_SHOWN) -> list[str]:
-    """The THEN part with the ``count`` terms that change the output most over the range of their input."""
-    if s.order == 0 or s.n_features <= count:
-        return consequent_texts(s, rule, digits, shortened)
-    texts = []
-    for k in range(s.n_outputs):
-        reach = np.abs(s.slopes[rule, k]) * (1.0 if s.input_range is None else np.ptp(s.input_range, axis=0))
-        chosen = sorted(np.argsort(-reach, kind="stable")[:count].tolist())
-        text = _linear(s, rule, k, chosen, digits, shortened)
-        texts.append(f"{output_name(s, k, shortened)} = {text} + {counted(s.n_features - count, 'more term')}")
-    return texts
-
-
-def _linear(
-    s: PlainSystem, rule: int, output: int, inputs: list[int], digits: int | None, name: Callable[[object], str]
-) -> str:
-    terms = [(float(s.slopes[rule, output, m]), name(s.feature_names[m])) for m in inputs]
-    return linear_text(s.intercepts[rule, output], terms, digits)
+    """The THEN part with shortened names and at most ``count`` terms."""
+    return consequent_texts(s, rule, digits, shortened, count)
 
 
 def output_name(s: AnyModel, output: int, name: Callable[[object], str] = str) -> str:
