@@ -153,33 +153,29 @@ def _load_firing(logs, form, log_ratios, n_rows, firing):
 
 
 @inner
-def _type_1_outputs(outputs, n_rows, up, values):
-    """Fill the values of a Type-1 system, all three equal, and replace firing by shares that add up to 1."""
-    n_rules = up.shape[1]
+def _type_1_outputs(outputs, n_rows, firing, scales, values):
+    """Fill the values of a Type-1 system, all three equal, and the scales (rows,) with which firing adds up to 1."""
     for row in range(n_rows):
         total = 0.0
-        for p in range(n_rules):
-            total += up[row, p]
-        scale = 1.0 / total
-        for p in range(n_rules):
-            up[row, p] *= scale
-    for o in range(values.shape[2]):
-        for row in range(n_rows):
+        for p in range(firing.shape[1]):
+            total += firing[row, p]
+        scales[row] = 1.0 / total
+        for o in range(values.shape[2]):
             value = 0.0
-            for p in range(n_rules):
-                value += up[row, p] * outputs[row, index(o * n_rules, p)]
-            values[row, LEFT, o] = values[row, RIGHT, o] = values[row, CRISP, o] = value
+            for p in range(firing.shape[1]):
+                value += firing[row, p] * outputs[row, index(o * firing.shape[1], p)]
+            values[row, LEFT, o] = values[row, RIGHT, o] = values[row, CRISP, o] = value * scales[row]
 
 
 @inner
-def _type_1_gradients(n_rows, shares, values, slopes, logs, outputs):
+def _type_1_gradients(n_rows, firing, scales, values, slopes, logs, outputs):
     """Replace log-firing and consequents of some rows of a Type-1 system by their gradients."""
-    n_rules = shares.shape[1]
+    n_rules = firing.shape[1]
     for row in range(n_rows):
         for o in range(values.shape[2]):
-            by, mean = slopes[row, CRISP, o], values[row, CRISP, o]
+            by, mean = scales[row] * slopes[row, CRISP, o], values[row, CRISP, o]
             for p in range(n_rules):
-                share = by * shares[row, p]
+                share = by * firing[row, p]
                 push = share * (outputs[row, index(o * n_rules, p)] - mean)
                 outputs[row, index(o * n_rules, p)] = share
                 logs[row, p] = push if o == 0 else logs[row, p] + push
@@ -306,7 +302,7 @@ def row_kernel(trains, interval, planes):
             spread, by_raw = upper_spread(theta_64[form.spreads]) if form.shared_spread else (0.0, 0.0)
             to_spread = 0.0
         firing = np.zeros((n_stacks, block, width))
-        values, loss = np.empty((block, 3, n_outputs)), 0.0
+        values, scales, loss = np.empty((block, 3, n_outputs)), np.empty(block), 0.0
         if trains:
             gradient_64, slopes = np.zeros(len(gradient)), np.zeros((block, 3, n_outputs))
             to_firing, to_outputs, to_log_ratios = np.zeros(firing_64.shape), np.zeros(outputs_64.shape), np.zeros(n_rules)
@@ -327,7 +323,7 @@ def row_kernel(trains, interval, planes):
                 _interval_outputs(theta_64, form, outputs, n, firing, y, needs_ends, moving, values)
             else:
                 _load_firing(logs, form, log_ratios, n, firing)
-                _type_1_outputs(outputs, n, firing[0], values)
+                _type_1_outputs(outputs, n, firing[0], scales, values)
             if trains:
                 loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
                 if planes:
@@ -339,7 +335,7 @@ def row_kernel(trains, interval, planes):
                         theta_64, form, n, firing, y, values, slopes, row_scratch, logs, outputs, to_log_ratios, gradient_64
                     )
                 else:
-                    _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
+                    _type_1_gradients(n, firing[0], scales, values, slopes, logs, outputs)
                 flush_tiny(logs, n)
                 flush_tiny(outputs, n)
                 np.dot(expanded[:n].T, logs[:n], part_firing)
