@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepfls._checks.values import fold_rows
 from deepfls.data import arrays
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, range_of, weighted_samples
 
@@ -97,12 +98,14 @@ def test_rows_that_two_columns_tell_apart_have_the_order_of_whole_rows(n_levels:
     np.testing.assert_array_equal(found.y, y[first])
 
 
-@pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 300])
+@pytest.mark.parametrize("n_rows", [1, 15, 16, 17, 300, 2_100])
 @pytest.mark.parametrize("n_columns", [1, 4, 65])
 def test_range_is_that_of_every_column(n_rows: int, n_columns: int) -> None:
     x = np.random.default_rng(0).normal(size=(n_rows, n_columns))
     np.testing.assert_array_equal(range_of(x), [x.min(axis=0), x.max(axis=0)])
     np.testing.assert_array_equal(range_of(x[::-1]), range_of(x))
+    np.testing.assert_array_equal(fold_rows(np.sum, x > 0.5), (x > 0.5).sum(axis=0))
+    np.testing.assert_allclose(fold_rows(np.sum, x), x.sum(axis=0), rtol=1e-12, atol=1e-12)
 
 
 def test_range_leaves_out_what_is_not_known() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
 from deepfls import FLSClassifier, FLSRegressor, load
+from deepfls.estimators.choice import class_lines, regression_lines
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import outputs_of
 
@@ -133,3 +134,47 @@ def test_missing_values_are_no_obstacle() -> None:
     holes = np.where(RANDOM.uniform(size=X.shape) < 0.1, np.nan, X)
     model = FLSRegressor(n_rules=4, random_state=0).fit(holes, X[:, 0] + NOISE)
     assert np.isfinite(model.predict(holes)).all()
+
+
+# Lines
+
+LINE_RANDOM = np.random.default_rng(0)
+LINE_X = LINE_RANDOM.normal(size=(60, 3))
+LINE_Y = LINE_X @ np.array([[1.0, 0.0], [-2.0, 0.5], [0.0, 0.3]]) + 0.5 + 0.1 * LINE_RANDOM.normal(size=(60, 2))
+LINE_WEIGHT = LINE_RANDOM.uniform(0.5, 1.5, size=60)
+
+
+def test_ridge_lines_begin_with_least_squares_and_grow_flatter() -> None:
+    lines = regression_lines(LINE_X, LINE_Y, None, constant=False)
+    np.testing.assert_allclose(lines[0](LINE_X), LinearRegression().fit(LINE_X, LINE_Y).predict(LINE_X), atol=1e-5)
+    norms = [np.square(line.slopes).sum() for line in lines]
+    assert norms == sorted(norms, reverse=True)
+
+
+def test_ridge_line_equals_that_of_scikit_learn_with_weights() -> None:
+    line = regression_lines(LINE_X, LINE_Y, LINE_WEIGHT, constant=False)[3]
+    other = Ridge(alpha=0.1 * LINE_WEIGHT.sum()).fit(LINE_X, LINE_Y, sample_weight=LINE_WEIGHT)
+    np.testing.assert_allclose(line(LINE_X), other.predict(LINE_X), rtol=1e-8)
+
+
+def test_constant_line_is_the_mean() -> None:
+    (line,) = regression_lines(LINE_X, LINE_Y, LINE_WEIGHT, constant=True)
+    np.testing.assert_allclose(line(LINE_X[:2]), [np.average(LINE_Y, axis=0, weights=LINE_WEIGHT)] * 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_class_line_gives_the_probabilities_of_logistic_regression(n_classes: int) -> None:
+    labels = np.argmax(LINE_X[:, :n_classes] + 0.3 * LINE_RANDOM.normal(size=(60, n_classes)), axis=1)
+    odds = np.exp(class_lines(LINE_X, labels, None, n_classes, constant=False)[0](LINE_X))
+    expected = LogisticRegression().fit(LINE_X, labels).predict_proba(LINE_X)
+    np.testing.assert_allclose(odds / odds.sum(axis=1, keepdims=True), expected, atol=1e-3)
+
+
+def test_class_without_rows_is_the_least_probable() -> None:
+    labels = np.where(LINE_X[:, 0] > 0, 2, 0)
+    assert (class_lines(LINE_X, labels, None, 3, constant=False)[0](LINE_X).argmin(axis=1) == 1).mean() > 0.9
+
+
+def test_constant_logits_are_the_shares_of_the_classes() -> None:
+    (line,) = class_lines(LINE_X, np.repeat([0, 1], [45, 15]), None, 2, constant=True)
+    assert np.exp(line.intercepts) == pytest.approx([45.5 / 61, 15.5 / 61])

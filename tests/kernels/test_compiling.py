@@ -12,19 +12,19 @@ from typing import Any
 import pytest
 
 import deepfls
-from deepfls.kernels import step, updates
+from deepfls.kernels import step
 
 SOURCE = Path(deepfls.__file__).parent
 # Prints a value of a compiled function that calls one from another file.
 PROGRAM = """
 import numpy as np
-from deepfls.kernels import updates
+from deepfls.kernels import parameters
 theta = np.arange(6.0)
-rule, none = np.zeros(1, updates.UPDATE), np.empty(0)
+rule, none = np.zeros(1, parameters.UPDATE), np.empty(0)
 for name, value in (("n_rules", 2), ("n_columns", 3), ("decay", 0.5), ("clip", np.inf)):
     rule[name] = value
-updates.update(theta, np.zeros(6), rule, (none, none, none, none), 1.0)
-print(theta.tolist(), sum(updates.update.stats.cache_hits.values()))
+parameters.update(theta, np.zeros(6), rule, (none, none, none, none), 1.0)
+print(theta.tolist(), sum(parameters.update.stats.cache_hits.values()))
 from deepfls.kernels import compiling
 print(compiling._FOLDER)
 """
@@ -115,13 +115,13 @@ def test_importing_changes_no_setting_of_numba() -> None:
     source = (
         "from numba import config\n"
         "before = config.CACHE_DIR\n"
-        "import deepfls.kernels.updates\n"
+        "import deepfls.kernels.parameters\n"
         "assert config.CACHE_DIR == before\n"
     )
     subprocess.run([sys.executable, "-c", source], check=True)
 
 
-@pytest.mark.parametrize("kernel", [updates.step_kernel(True, False, False), step.row_kernel(False, True, False)])
+@pytest.mark.parametrize("kernel", [step.step_kernel(True, False, False), step.row_kernel(False, True, False)])
 def test_variables_of_a_kernel_are_the_same_in_every_process(kernel: Any) -> None:
     """Numba keys kept machine code on them: a compiled function among them would be compiled in every process."""
     assert {type(cell.cell_contents) for cell in kernel.py_func.__closure__} == {bool}

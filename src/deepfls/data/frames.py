@@ -131,7 +131,7 @@ def raw_table(table: Any, names: Sequence[str]) -> RawTable:
 def raw_values(column: Any) -> Any:
     """A column as float64 numbers with NaN, or as an arrow array of anything else."""
     if isinstance(column, np.ndarray) and column.dtype.kind in "iuf":
-        return column.astype(np.float64)
+        return np.asarray(column, dtype=np.float64)
     import pyarrow as pa
 
     if isinstance(column, pa.Array | pa.ChunkedArray):

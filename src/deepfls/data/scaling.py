@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepfls._checks.arguments import counted
-from deepfls._checks.values import LARGEST, Array, ends_of_columns
+from deepfls._checks.values import LARGEST, Array, ends_of_columns, fold_rows
 from deepfls.data.columns import Columns
 
 # A column whose spread is below this share of its magnitude is constant, up to the rounding of its stored values.
@@ -66,10 +66,11 @@ class Standardizer:
         # The mean of equal numbers may differ from them in the last bit, which would give a constant column a spread.
         constant = (rows[:64] == rows[0]).all(axis=0)  # of nearly all columns a few rows tell that they vary
         constant[constant] = (rows[:, constant] == rows[0, constant]).all(axis=0)
-        part.mean = np.where(constant, rows[0], np.average(rows, axis=0, weights=weight))
+        mean = fold_rows(np.sum, rows) / len(rows) if weight is None else np.average(rows, axis=0, weights=weight)
+        part.mean = np.where(constant, rows[0], mean)
         squares = rows - part.mean
         np.square(squares, out=squares)  # in place: a second table of this size takes longer than the squares
-        part.squares = squares.sum(axis=0) if weight is None else weight @ squares
+        part.squares = fold_rows(np.sum, squares) if weight is None else weight @ squares
         return self.merge(part)
 
     def merge(self, other: Standardizer) -> Standardizer:
@@ -184,7 +185,7 @@ def _surely_tame(rows: Array) -> Array:
     some = np.sort(rows[:: len(rows) // (_FEW_ROWS // 2)], axis=0)
     first, last = some[len(some) // 10], some[-1 - len(some) // 10]
     beyond = _QUANTILES[0] * len(rows) + 1.0
-    wide = ((rows <= first).sum(axis=0) > beyond) & ((rows >= last).sum(axis=0) > beyond)
+    wide = (fold_rows(np.sum, rows <= first) > beyond) & (fold_rows(np.sum, rows >= last) > beyond)
     reach, ends = _RANGES * (last - first), ends_of_columns(rows)
     # A NaN makes a comparison false, and its column is looked at more closely.
     return wide & (ends[0] >= first - reach) & (ends[1] <= last + reach)

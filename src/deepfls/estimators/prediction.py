@@ -74,8 +74,12 @@ class ScaledSystem:
 
     def best_firing(self, x: Array) -> Array:
         """Firing strength of the best-fitting rule of every system, (rows, systems), of values as they are, not clipped."""
+
+        def best(system: System, z: Tensor) -> tuple[Tensor, ...]:
+            return (_strengths(_log_firing(system, z)[1].amax(dim=1, keepdim=True)),)
+
         free = replace(self, x_scaling=Scaling(self.x_scaling.shift, self.x_scaling.scale))
-        return np.stack([model.firing_strengths(x)[1].max(axis=1) for model in free._each()], axis=1)
+        return np.concatenate([model.evaluated(x, best)[0] for model in free._each()], axis=1)
 
     def _each(self) -> list[ScaledSystem]:
         return [self.alone(number) for number in range(len(self.systems))]
@@ -158,13 +162,18 @@ class ScaledSystem:
         if self.others:
             ends = zip(*(model.firing_strengths(x) for model in self._each()), strict=True)
             return tuple(np.concatenate(end, axis=1) for end in ends)
+        return self.evaluated(x, lambda system, z: tuple(map(_strengths, _log_firing(system, z))))
 
-        def strengths(system: System, z: Tensor) -> tuple[Tensor, ...]:
-            logs = system.widest_log_firing(z) if isinstance(system, GT2FLS) else system.antecedents(z)
-            # At a center rounding may leave the logarithm a little above 0.
-            return tuple(log.clamp(max=0.0).exp() for log in (logs if isinstance(logs, tuple) else (logs, logs)))
 
-        return self.evaluated(x, strengths)
+def _log_firing(system: System, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Logarithms of lower and upper firing, each (rows, rules); equal for Type-1 systems."""
+    logs = system.widest_log_firing(z) if isinstance(system, GT2FLS) else system.antecedents(z)
+    return (logs[0], logs[1]) if isinstance(logs, tuple) else (logs, logs)
+
+
+def _strengths(logs: Tensor) -> Tensor:
+    """Firing strengths; at a center rounding may leave the logarithm a little above 0."""
+    return logs.clamp(max=0.0).exp()
 
 
 def _with_missing(original: System) -> System:

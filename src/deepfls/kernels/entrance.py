@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from deepfls._checks.tensors import is_traced
 from deepfls._checks.values import Array
 from deepfls.functional import losses
-from deepfls.kernels.forms import SystemForm, outputs_of_rows, record_of
+from deepfls.kernels.forms import SharedTerms, SystemForm, outputs_of_rows, record_of
 from deepfls.kernels.threads import n_parts_of, one_blas_thread, over_parts
 
 # Multiply-adds of rows whose products are so small that BLAS takes one thread by itself.
@@ -136,9 +136,7 @@ class _Compiled:
     """The record that describes a system and a loss to the kernels, and the shared terms of its rules."""
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
-        from deepfls.kernels.updates import ExpandedTerms  # here: Numba is slow to import
-
-        self._terms = ExpandedTerms(form, offsets)
+        self._terms = SharedTerms(form, offsets)
         self._record, self._work_per_row = record_of(form, self._terms.offsets, settings), form.work_per_row
 
 
@@ -149,11 +147,11 @@ class CompiledStep(_Compiled):
     """
 
     def __init__(self, form: SystemForm, offsets: Mapping[str, int], settings: Mapping[str, float]) -> None:
-        from deepfls.kernels import updates  # here: Numba is slow to import
+        from deepfls.kernels import parameters, step  # here: Numba is slow to import
 
         super().__init__(form, offsets, settings)
-        self._kernel = updates.step_kernel(form.is_interval, form.n_planes > 0, form.terms is not None)
-        self._rule = np.zeros(1, updates.UPDATE)
+        self._kernel = step.step_kernel(form.is_interval, form.n_planes > 0, form.terms is not None)
+        self._rule = np.zeros(1, parameters.UPDATE)
         self.n_targets = int(settings["n_targets"])
 
     def __call__(
@@ -199,7 +197,7 @@ class CompiledStep(_Compiled):
         """Mean losses of steps, the first one number ``number``, each followed by an update at its rate.
 
         ``places`` are the order, first and end of the rows, and the rows of a step; ``update`` the rule and the state of
-        :func:`deepfls.kernels.updates.update`.
+        :func:`deepfls.kernels.parameters.update`.
         """
         self._record["number"] = number
         losses, shared = np.empty(len(rates)), self._terms.arrays(theta.dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from deepfls._checks.values import Array
+from deepfls.functional.constants import MAX_LOG_SIGMA, MAX_SIGMA
 
 # Type reductions that the kernels have, by their numbers in the record.
 REDUCTIONS = {"km": 0, "nt": 1, "bmm": 2, "sm": 3}
@@ -62,6 +63,55 @@ def record_of(form: SystemForm, offsets: Mapping[str, int], settings: Mapping[st
     for name, value in fields.items():
         record[name] = value
     return record
+
+
+# Raw values of sets whose grade is 1 up to rounding, for rules without a condition on a feature.
+_RAW_ONE = {"centers": 0.0, "sigmas": MAX_LOG_SIGMA, "spreads": 40.0, "heights": 40.0}
+_PAPER_ONE = _RAW_ONE | {"sigmas": MAX_SIGMA, "spreads": 0.0}
+
+
+class SharedTerms:
+    """The vector of a system whose rules share terms as that of the same system without, in which each rule has its sets.
+
+    ``given`` tells where each named parameter begins in the vector of the system, ``offsets`` where in the other one. The
+    terms of the form are read at every call, so that they may change. Without terms both vectors are one.
+    """
+
+    def __init__(self, form: SystemForm, given: Mapping[str, int]) -> None:
+        self._form, self._given = form, given
+        self.offsets = dict(given) if form.terms is None else {}
+        place = 0
+        for name, places, _ in self._parts():
+            self.offsets[name] = place
+            place += len(places)
+
+    def _parts(self) -> Iterator[tuple[str, Array, float]]:
+        """Of every parameter its name, where its values are in the vector of the system, and what stands at -1."""
+        form, terms = self._form, self._form.terms
+        if terms is None:
+            return
+        n_slopes = form.n_features * form.order
+        sizes = {"slopes": form.n_rules * form.n_outputs * n_slopes, "intercepts": form.n_rules * form.n_outputs}
+        fills = _PAPER_ONE if form.of_paper else _RAW_ONE
+        for field, name in form.parameters.items():
+            if field in fills:
+                places = np.where(terms >= 0, terms * form.n_features + np.arange(form.n_features) + self._given[name], -1)
+                yield name, places.ravel(), fills[field]
+            else:
+                yield name, self._given[name] + np.arange(sizes.get(field, form.n_outputs)), 0.0
+
+    def arrays(self, dtype: Any) -> tuple[Array, Array, Array, Array]:
+        """Places in the vector of the system, (values,), -1 where a value of ``fills`` stands, and room for two vectors."""
+        parts = [(places, np.full(len(places), fill)) for _, places, fill in self._parts()]
+        places, fills = map(np.concatenate, zip(*parts, strict=True)) if parts else (np.empty(0, np.int64), np.empty(0))
+        return places, fills, np.empty(len(places), dtype), np.empty(len(places), dtype)
+
+    def expanded(self, theta: Array) -> Array:
+        """The vector of the system without shared terms."""
+        if self._form.terms is None:
+            return theta
+        places, fills, _, _ = self.arrays(theta.dtype)
+        return np.where(places >= 0, theta[places], fills).astype(theta.dtype)
 
 
 def few_outputs(form: SystemForm, parameters: Mapping[str, Array], x: Array) -> Array:

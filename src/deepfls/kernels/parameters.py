@@ -1,4 +1,4 @@
-"""From the flat vector of raw parameters to the weights of the matrix products, and gradients back.
+"""The flat vector of raw parameters: from it to the weights of the matrix products, gradients back, and its updates.
 
 The exponent of a rule is Σ_m b (x_m - c_m)² with b = -½ share / σ². With d = c - origin its weights over [z², z, 1],
 z = x - origin, are b, -2 b d and Σ b d², plus share Σ log h for a lower set.
@@ -23,7 +23,7 @@ from deepfls.functional.constants import (
     MIN_SPREAD_LOGIT,
 )
 from deepfls.kernels.arithmetic import exponentials, index
-from deepfls.kernels.compiling import inlined, inner
+from deepfls.kernels.compiling import compiled, inlined, inner
 
 # A system and a loss as the kernels take them: one record, because every further argument of a call costs its price.
 FORM = np.dtype(
@@ -218,3 +218,94 @@ def fill_gradient(theta, form, sets, heights, origin, to_firing, to_log_ratios, 
                 to_slopes[p, output, m] += by_fill * centers[p, m]
                 to_centers[p, m] += by_fill * slopes[p, output, m]
             to_intercepts[p, output] = to_outputs[to_outputs.shape[0] - 1, column]
+
+
+# Where rules share terms, the other functions get a vector in which every rule has sets of its own
+
+
+@inner
+def expand(theta, places, fills, expanded):
+    """Fill a vector with the parameters at some places, and with fills where a place is -1."""
+    for i in range(len(places)):
+        expanded[i] = theta[places[i]] if places[i] >= 0 else fills[i]
+
+
+@inner
+def gather(expanded, places, gradient):
+    """Fill the gradient of the parameters from that of the expanded vector."""
+    for i in range(len(gradient)):
+        gradient[i] = 0.0
+    for i in range(len(places)):
+        if places[i] >= 0:
+            gradient[places[i]] += expanded[i]
+
+
+# Updates
+
+# How the vector is updated. ``n_done`` counts the steps of Adam; ``l2`` is its own weight decay; ``clip`` is the largest
+# norm of a gradient. Slopes (rules, columns) begin at ``slopes`` and move by rate times ``decay`` of the way to their mean.
+# Limits are those of the parameters from ``limited`` on.
+UPDATE = np.dtype(
+    [
+        *((name, np.int64) for name in ("n_done", "slopes", "n_rules", "n_columns", "limited")),
+        *((name, np.float64) for name in ("beta1", "beta2", "eps", "l2", "clip", "decay")),
+    ]
+)
+
+
+@inlined
+def _clip(gradient, n, largest_norm):
+    """Scale the first ``n`` numbers of a gradient down to a norm, with the formula of torch's clip_grad_norm_."""
+    total = 0.0
+    for i in range(n):
+        total += np.float64(gradient[i]) * gradient[i]
+    scale = largest_norm / (math.sqrt(total) + 1e-6)
+    if not scale >= 1.0:  # a norm that is NaN makes all numbers NaN
+        for i in range(n):
+            gradient[i] *= scale
+
+
+@inlined
+def _adam(theta, gradient, means, squares, form, rate):
+    """A step of Adam with the formula of torch.optim.Adam."""
+    beta1, beta2, eps, l2 = form.beta1, form.beta2, form.eps, form.l2
+    size = rate / (1.0 - beta1**form.n_done)
+    root = math.sqrt(1.0 - beta2**form.n_done)
+    for i in range(means.shape[0]):
+        g = gradient[i] + l2 * theta[i]
+        mean = means[i] + (1.0 - beta1) * (g - means[i])
+        square = beta2 * squares[i] + (1.0 - beta2) * g * g
+        means[i] = mean
+        squares[i] = square
+        theta[i] -= size * mean / (math.sqrt(square) / root + eps)
+
+
+@inlined
+def _decay(theta, form, share):
+    """Move the slopes by ``share`` of the way to their mean over the rules."""
+    for m in range(form.n_columns):
+        total = 0.0
+        for p in range(form.n_rules):
+            total += theta[index(form.slopes + p * form.n_columns, m)]
+        mean = total / form.n_rules
+        for p in range(form.n_rules):
+            place = index(form.slopes + p * form.n_columns, m)
+            theta[place] += share * (mean - theta[place])
+
+
+@compiled
+def update(theta, gradient, rule, state, rate):
+    """Clip the gradient, take a step of Adam, move slopes towards their mean, and hold parameters within their limits.
+
+    ``rule`` is (1,) of UPDATE, ``state`` the means, the squares (trainable parameters,) and least and largest values.
+    """
+    form, (means, squares, low, high) = rule[0], state
+    form.n_done += 1
+    if form.clip < math.inf:
+        _clip(gradient, means.shape[0], form.clip)
+    _adam(theta, gradient, means, squares, form, rate)
+    if form.decay > 0.0 and form.n_columns > 0:
+        _decay(theta, form, min(rate * form.decay, 1.0))
+    for i in range(low.shape[0]):
+        place = index(form.limited, i)
+        theta[place] = min(max(theta[place], low[i]), high[i])

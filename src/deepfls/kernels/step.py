@@ -1,4 +1,4 @@
-"""A whole training step, or the outputs of a system, in one compiled call without the interpreter lock.
+"""Training steps one after another, or the outputs of a system, in one compiled call without the interpreter lock.
 
 Rows pass in blocks that stay in the cache: expanded to [z², z, 1] and [x, 1], through two matrix products to log-firing and
 consequents, through exponentials and end points or averages to outputs, loss and slopes, and back the same way. Sums over
@@ -14,20 +14,24 @@ import numpy as np
 
 from deepfls.kernels.arithmetic import flush_tiny, index, largest
 from deepfls.kernels.compiling import compiled, inlined, inner
-from deepfls.kernels.end_points import (
-    add_average_gradient,
-    add_end_gradients,
-    average,
-    copy_rows,
-    exponentiate,
-    find_ends,
-    padded,
+from deepfls.kernels.end_points import copy_rows, exponentiate, padded
+from deepfls.kernels.interval_steps import (
+    BMM,
+    CRISP,
+    KM,
+    LEFT,
+    RIGHT,
+    SM,
+    fill_widths,
+    interval_gradients,
+    interval_outputs,
+    load_planes,
+    plane_gradients,
+    row_level,
 )
-from deepfls.kernels.parameters import fill_gradient, fill_sets, fill_weights, upper_spread
-from deepfls.kernels.plane_steps import CRISP, LEFT, RIGHT, fill_widths, plane_gradients, plane_outputs, row_level
+from deepfls.kernels.parameters import expand, fill_gradient, fill_sets, fill_weights, gather, update, upper_spread
 
 LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY, QUANTILES = range(7)
-REDUCTIONS = KM, NT, BMM, SM = range(4)
 
 # Rows of a block, or a half or quarter of them where the numbers of all rules would leave the second-level cache.
 BLOCK_ROWS, _BLOCK_NUMBERS = 128, 8192
@@ -153,112 +157,39 @@ def _load_firing(logs, form, log_ratios, n_rows, firing):
 
 
 @inner
-def _type_1_outputs(outputs, n_rows, up, values):
-    """Fill the values of a Type-1 system, all three equal, and replace firing by shares that add up to 1."""
-    n_rules = up.shape[1]
+def _type_1_outputs(outputs, n_rows, firing, scales, values):
+    """Fill the values of a Type-1 system, all three equal, and the scales (rows,) with which firing adds up to 1."""
     for row in range(n_rows):
         total = 0.0
-        for p in range(n_rules):
-            total += up[row, p]
-        scale = 1.0 / total
-        for p in range(n_rules):
-            up[row, p] *= scale
-    for o in range(values.shape[2]):
-        for row in range(n_rows):
+        for p in range(firing.shape[1]):
+            total += firing[row, p]
+        scales[row] = 1.0 / total
+        for o in range(values.shape[2]):
             value = 0.0
-            for p in range(n_rules):
-                value += up[row, p] * outputs[row, index(o * n_rules, p)]
-            values[row, LEFT, o] = values[row, RIGHT, o] = values[row, CRISP, o] = value
+            for p in range(firing.shape[1]):
+                value += firing[row, p] * outputs[row, index(o * firing.shape[1], p)]
+            values[row, LEFT, o] = values[row, RIGHT, o] = values[row, CRISP, o] = value * scales[row]
 
 
 @inner
-def _type_1_gradients(n_rows, shares, values, slopes, logs, outputs):
+def _type_1_gradients(n_rows, firing, scales, values, slopes, logs, outputs):
     """Replace log-firing and consequents of some rows of a Type-1 system by their gradients."""
-    n_rules = shares.shape[1]
+    n_rules = firing.shape[1]
     for row in range(n_rows):
         for o in range(values.shape[2]):
-            by, mean = slopes[row, CRISP, o], values[row, CRISP, o]
+            by, mean = scales[row] * slopes[row, CRISP, o], values[row, CRISP, o]
             for p in range(n_rules):
-                share = by * shares[row, p]
+                share = by * firing[row, p]
                 push = share * (outputs[row, index(o * n_rules, p)] - mean)
                 outputs[row, index(o * n_rules, p)] = share
                 logs[row, p] = push if o == 0 else logs[row, p] + push
-
-
-@inner
-def _averages(theta, form, y, row, output, firing):
-    """Averages by lower and by upper firing, the sums of their weights, and the part that the first has in the output."""
-    by_low, low_sum = average(y, row, output, firing[-1])
-    by_up, up_sum = average(y, row, output, firing[0])
-    mix = 0.5
-    if form.reduction == NT:
-        mix = low_sum / (low_sum + up_sum)
-    elif form.reduction == BMM:
-        mix = 1.0 / (1.0 + math.exp(-theta[form.mix + output]))
-    return by_low, low_sum, by_up, up_sum, mix
-
-
-@inner
-def _interval_outputs(theta, form, outputs, n_rows, firing, y, needs_ends, moving, values):
-    """Fill the crisp output and, where needed, both ends of an interval system; its consequents are copied to scratch."""
-    n_rules = form.n_rules
-    for o in range(form.n_outputs):
-        for row in range(n_rows):
-            for p in range(n_rules):
-                y[row, o, p] = outputs[row, index(o * n_rules, p)]
-        if needs_ends:
-            find_ends(y, o, firing[1], firing[0], n_rows, n_rules, values, moving)
-        for row in range(n_rows):
-            if form.reduction == KM:
-                values[row, CRISP, o] = 0.5 * (values[row, LEFT, o] + values[row, RIGHT, o])
-                continue
-            by_low, _, by_up, _, mix = _averages(theta, form, y, row, o, firing)
-            value = mix * by_low + (1.0 - mix) * by_up
-            if needs_ends:  # inside the set already, but for rounding
-                value = min(max(value, values[row, LEFT, o]), values[row, RIGHT, o])
-            values[row, CRISP, o] = value
-
-
-@inner
-def _interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scratch, logs, outputs, to_ratios, gradient):
-    """As :func:`_type_1_gradients` for an interval system; adds to the gradients of the log ratios and of the mix."""
-    n_rules, reduction = form.n_rules, form.reduction
-    up, low, other = firing[0], firing[1], firing[-1]
-    to_low, to_up, to_y = row_scratch[0], row_scratch[1], row_scratch[2]
-    for row in range(n_rows):
-        to_low[:] = to_up[:] = 0.0
-        for o in range(form.n_outputs):
-            to_y[:] = 0.0
-            by = slopes[row, CRISP, o]
-            if reduction == KM or form.trains_set:
-                half = 0.5 * by if reduction == KM else 0.0
-                by_left, by_right = half + slopes[row, LEFT, o], half + slopes[row, RIGHT, o]
-                add_end_gradients(y, row, o, low, up, True, values, by_left, by_right, to_low, to_up, to_y)
-            if reduction != KM:
-                low_mean, low_sum, up_mean, up_sum, mix = _averages(theta, form, y, row, o, firing)
-                if reduction == NT:  # one average of both
-                    low_mean = up_mean = mix * low_mean + (1.0 - mix) * up_mean
-                if reduction == BMM:
-                    gradient[form.mix + o] += by * (low_mean - up_mean) * mix * (1.0 - mix)
-                add_average_gradient(y, row, o, other, low_mean, mix * by / low_sum, to_low, to_y)
-                add_average_gradient(y, row, o, up, up_mean, (1.0 - mix) * by / up_sum, to_up, to_y)
-            for p in range(n_rules):
-                outputs[row, index(o * n_rules, p)] = to_y[p]
-        if form.with_spreads:
-            for p in range(n_rules):
-                logs[row, p] = to_low[p]
-                logs[row, index(n_rules, p)] = to_up[p]
-        else:
-            for p in range(n_rules):
-                to_ratios[p] += to_low[p]
-                logs[row, p] = to_up[p] + to_low[p]
 
 
 @functools.cache
 def row_kernel(trains, interval, planes):
     """The kernel of a kind of systems, for training or for outputs alone: less to compile than one kernel for all.
 
-    That of training is a part of :func:`deepfls.kernels.updates.step_kernel`.
+    That of training is a part of :func:`step_kernel`.
     """
 
     @(inlined if trains else compiled)
@@ -293,20 +224,21 @@ def row_kernel(trains, interval, planes):
         logs, outputs = np.empty((block, firing_weights.shape[1]), dtype), np.empty((block, output_weights.shape[1]), dtype)
         n_stacks = 1
         if interval:
-            n_stacks = 3 if form.reduction == BMM or form.reduction == SM else 2
+            n_stacks, n_planes, by_row = 3 if form.reduction == BMM or form.reduction == SM else 2, 1, False
             needs_ends = form.reduction == KM or form.trains_set or not trains
             y, row_scratch = np.zeros((block, n_outputs, width)), np.empty((3, width))
-            moving = np.empty(block, np.int64)
+            moving, shares = np.empty(block, np.int64), np.ones(1)
         if planes:
             by_row = trains and form.loss == QUANTILES  # one plane for every row
             n_planes = 1 if by_row else form.n_planes
             n_stacks = 2 * n_planes
             widths, shares, peaks = np.empty((n_planes, block)), np.empty(n_planes), np.empty((n_planes, block))
-            ends = np.empty((n_planes, block, 3, n_outputs))
             spread, by_raw = upper_spread(theta_64[form.spreads]) if form.shared_spread else (0.0, 0.0)
             to_spread = 0.0
+        if interval:
+            ends = np.empty((n_planes, block, 2, n_outputs))
         firing = np.zeros((n_stacks, block, width))
-        values, loss = np.empty((block, 3, n_outputs)), 0.0
+        values, scales, loss = np.empty((block, 3, n_outputs)), np.empty(block), 0.0
         if trains:
             gradient_64, slopes = np.zeros(len(gradient)), np.zeros((block, 3, n_outputs))
             to_firing, to_outputs, to_log_ratios = np.zeros(firing_64.shape), np.zeros(outputs_64.shape), np.zeros(n_rules)
@@ -318,16 +250,15 @@ def row_kernel(trains, interval, planes):
             np.dot(extended[:n], output_weights, outputs[:n])
             if planes:
                 fill_widths(form, by_row, first + start, n, widths, shares)
-                plane_outputs(
-                    form, logs, log_ratios, spread, outputs, by_row, widths, shares, n, firing, peaks, y, moving, ends,
-                    values,
-                )  # fmt: skip
-            elif interval:
-                _load_firing(logs, form, log_ratios, n, firing)
-                _interval_outputs(theta_64, form, outputs, n, firing, y, needs_ends, moving, values)
+                load_planes(logs, log_ratios, spread, by_row, widths, n, n_rules, firing, peaks)
             else:
                 _load_firing(logs, form, log_ratios, n, firing)
-                _type_1_outputs(outputs, n, firing[0], values)
+            if interval:
+                interval_outputs(
+                    theta_64, form, outputs, by_row, shares, n, firing, y, needs_ends, moving, ends, values
+                )  # fmt: skip
+            else:
+                _type_1_outputs(outputs, n, firing[0], scales, values)
             if trains:
                 loss += _losses(form, rows, order, first + start, n, scale, values, slopes)
                 if planes:
@@ -335,11 +266,11 @@ def row_kernel(trains, interval, planes):
                         form, by_row, widths, shares, n, firing, y, ends, slopes, spread, logs, outputs, to_log_ratios
                     )
                 elif interval:
-                    _interval_gradients(
+                    interval_gradients(
                         theta_64, form, n, firing, y, values, slopes, row_scratch, logs, outputs, to_log_ratios, gradient_64
                     )
                 else:
-                    _type_1_gradients(n, firing[0], values, slopes, logs, outputs)
+                    _type_1_gradients(n, firing[0], scales, values, slopes, logs, outputs)
                 flush_tiny(logs, n)
                 flush_tiny(outputs, n)
                 np.dot(expanded[:n].T, logs[:n], part_firing)
@@ -358,3 +289,49 @@ def row_kernel(trains, interval, planes):
         return loss
 
     return run_rows
+
+
+# Names of this module, not variables of `step_kernel`: Numba keys kept machine code on the variables that a function closes
+# over, and the key of a compiled function differs in every process.
+_type_1_rows = row_kernel(True, False, False)
+_interval_rows = row_kernel(True, True, False)
+_plane_rows = row_kernel(True, True, True)
+
+
+@functools.cache
+def step_kernel(interval, planes, shares_terms):
+    """The training steps of a kind of systems."""
+
+    @compiled
+    def run_steps(theta, gradient, rows, order, first, end, size, scale, record, shared, rule, state, rates, losses):
+        """Steps with the rows from ``first`` to ``end`` of an order, ``size`` at a time; fills their losses.
+
+        Without ``rates`` (steps,) it leaves the gradient of the only step and updates nothing: the loss is then ``scale``
+        times the sum over rows and targets, in place of the mean. ``shared`` is that of
+        :meth:`deepfls.kernels.forms.SharedTerms.arrays`, ``rule`` and ``state`` are what :func:`update` takes, the others
+        what :func:`row_kernel` takes. The number of the step in the record goes on.
+        """
+        form, (places, fills, expanded, to_expanded) = record[0], shared
+        if not shares_terms:
+            expanded, to_expanded = theta, gradient
+        nothing = np.empty((0, 3, 1), theta.dtype)
+        for k in range(losses.shape[0]):
+            begin = first + k * size
+            n_rows = min(size, end - begin)
+            if shares_terms:
+                expand(theta, places, fills, expanded)
+            if rates.shape[0]:
+                form.batch_first, scale = begin, 1.0 / (n_rows * form.n_targets)
+            if planes:
+                losses[k] = _plane_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            elif interval:
+                losses[k] = _interval_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            else:
+                losses[k] = _type_1_rows(expanded, to_expanded, rows, order, begin, n_rows, scale, record, nothing)
+            if shares_terms:
+                gather(to_expanded, places, gradient)
+            if rates.shape[0]:
+                form.number += 1
+                update(theta, gradient, rule, state, rates[k])
+
+    return run_steps

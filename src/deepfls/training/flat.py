@@ -137,12 +137,12 @@ class TorchOptimizer:
 
 
 class CompiledAdam:
-    """As :class:`TorchOptimizer` with Adam; ``rule`` and ``arrays`` are those of :func:`deepfls.kernels.updates.update`."""
+    """As :class:`TorchOptimizer` with Adam, by :func:`deepfls.kernels.parameters.update`, which takes rule and arrays."""
 
     def __init__(self, config: TrainConfig, flat: FlatParameters) -> None:
-        from deepfls.kernels import updates  # here: Numba is slow to import
+        from deepfls.kernels import parameters  # here: Numba is slow to import
 
-        self._kernel = updates.update
+        self._kernel = parameters.update
         self._theta, self._gradient = flat.values.numpy(), flat.gradient.numpy()
         n_free = flat.free.numel()
         means, squares = np.zeros_like(self._theta[:n_free]), np.zeros_like(self._theta[:n_free])
@@ -156,7 +156,7 @@ class CompiledAdam:
             n_rules = len(flat.slopes)
             fields |= {"n_rules": n_rules, "n_columns": flat.slopes.numel() // n_rules}
             fields["slopes"] = flat.offsets["consequents.raw_slopes"]
-        self.rule = np.zeros(1, updates.UPDATE)
+        self.rule = np.zeros(1, parameters.UPDATE)
         for name, value in fields.items():
             self.rule[name] = value
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from deepfls._checks.arguments import check_number, check_option
 from deepfls._checks.tensors import check_magnitude_values
-from deepfls._checks.values import Array, known_mean
+from deepfls._checks.values import Array, fold_rows, known_mean
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import relative_firing, share_of
 from deepfls.nn.general import GT2FLS
@@ -112,7 +112,8 @@ def filled(rows: Array) -> Array:
 
 def start_sigmas(rows: Array, width: float, groups: Sequence[tuple[int, int]] = ()) -> Array:
     """Standard deviation of each input, or of all inputs of a category together, times ``width``, 1 where it is 0."""
-    deviation = rows.std(axis=0, ddof=1) if len(rows) > 1 else np.zeros(rows.shape[1])
+    squares = np.square(rows - fold_rows(np.sum, rows) / len(rows))
+    deviation = np.sqrt(fold_rows(np.sum, squares) / max(len(rows) - 1, 1))
     for first, end in groups:
         deviation[first:end] = np.sqrt(np.square(deviation[first:end]).sum())
     deviation = np.where(deviation > 0, deviation, 1.0)

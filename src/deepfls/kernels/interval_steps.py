@@ -1,7 +1,9 @@
-"""Planes of General Type-2 systems: ends of every plane from one log-firing, and gradients back to it.
+"""From the bounds of firing to the outputs of interval systems, and gradients back: of one plane or of several.
 
-With log-firing L, its rise -N and drop -H, a plane of width t has the log bounds L + t H and L - min(t, 1) N. Planes go
-from the narrowest to the widest, so that the ends of one are where the search for those of the next begins.
+An interval system has one plane, whose bounds are given. Those of a General Type-2 system follow from one log-firing L, its
+rise -N and drop -H: a plane of width t has the log bounds L + t H and L - min(t, 1) N. Planes go from the narrowest to the
+widest, so that the ends of one are where the search for those of the next begins. Firing lies in scratch (2 planes, rows,
+width): the upper bounds of a plane and then its lower ones.
 """
 
 from __future__ import annotations
@@ -13,13 +15,22 @@ import numpy as np
 from deepfls.functional.constants import LOG_FLOOR, ROW_TURN, SMALLEST_ALPHA, SMALLEST_LEVEL, STEP_TURN
 from deepfls.kernels.arithmetic import index, largest
 from deepfls.kernels.compiling import inner
-from deepfls.kernels.end_points import ROUNDING, average, exponentiate, find_ends
+from deepfls.kernels.end_points import (
+    ROUNDING,
+    add_average_gradient,
+    add_end_gradients,
+    average,
+    exponentiate,
+    find_ends,
+)
 
 # Places of y_left, y_right and y in values and slopes (rows, 3, outputs).
 LEFT, RIGHT, CRISP = range(3)
 
 # Numbers in one piece of scratch: 16 kB, so that some of them share a first-level cache.
 _CHUNK_NUMBERS = 2048
+
+REDUCTIONS = KM, NT, BMM, SM = range(4)
 
 _LOG_SMALLEST = math.log(SMALLEST_ALPHA)
 _SMALLEST_FIRING = math.exp(LOG_FLOOR)
@@ -68,7 +79,7 @@ def _load_upper(logs, spread, widths, n_rows, n_rules, up, peaks):
 
 
 @inner
-def _load_planes(logs, log_ratios, spread, by_row, widths, n_rows, n_rules, firing, peaks):
+def load_planes(logs, log_ratios, spread, by_row, widths, n_rows, n_rules, firing, peaks):
     """Fill firing (2 planes, rows, width) with upper and lower bounds of every plane, relative to each row's largest."""
     n_planes, primary = widths.shape[0], logs.shape[1] - n_rules
     for k in range(n_planes):
@@ -98,20 +109,32 @@ def _is_type_1(by_row, n_planes, k):
 
 
 @inner
-def plane_outputs(
-    form, logs, log_ratios, spread, outputs, by_row, widths, shares, n_rows, firing, peaks, y, moving, ends, values
-):
-    """Fill the ends (planes, rows, 3, outputs) of all planes; values are those of the widest one, and the crisp output."""
-    n_rules, n_planes = form.n_rules, widths.shape[0]
-    _load_planes(logs, log_ratios, spread, by_row, widths, n_rows, n_rules, firing, peaks)
+def _averages(theta, form, y, row, output, firing):
+    """Averages by lower and by upper firing, the sums of their weights, and the part that the first has in the output."""
+    by_low, low_sum = average(y, row, output, firing[-1])
+    by_up, up_sum = average(y, row, output, firing[0])
+    mix = 0.5
+    if form.reduction == NT:
+        mix = low_sum / (low_sum + up_sum)
+    elif form.reduction == BMM:
+        mix = 1.0 / (1.0 + math.exp(-theta[form.mix + output]))
+    return by_low, low_sum, by_up, up_sum, mix
+
+
+@inner
+def interval_outputs(theta, form, outputs, by_row, shares, n_rows, firing, y, needs_ends, moving, ends, values):
+    """Fill the crisp output and, where needed, the ends (planes, rows, 2, outputs); those of the widest plane are values.
+
+    ``shares`` (planes,) are those of the planes in the crisp output. Consequents are copied to scratch y.
+    """
+    n_rules, n_planes = form.n_rules, ends.shape[0]
     for o in range(form.n_outputs):
         for row in range(n_rows):
             for p in range(n_rules):
                 y[row, o, p] = outputs[row, index(o * n_rules, p)]
             values[row, CRISP, o] = 0.0
-    for k in range(n_planes):
-        up, low, found = firing[2 * k], firing[2 * k + 1], ends[k]
-        for o in range(form.n_outputs):
+        for k in range(n_planes if needs_ends else 0):
+            up, low, found = firing[2 * k], firing[2 * k + 1], ends[k]
             if _is_type_1(by_row, n_planes, k):
                 for row in range(n_rows):
                     found[row, LEFT, o], _ = average(y, row, o, up)
@@ -121,10 +144,49 @@ def plane_outputs(
                     found[row, LEFT, o], found[row, RIGHT, o] = ends[k - 1, row, LEFT, o], ends[k - 1, row, RIGHT, o]
                 find_ends(y, o, low, up, n_rows, n_rules, found, moving, k > 0)
             for row in range(n_rows):
+                values[row, LEFT, o], values[row, RIGHT, o] = found[row, LEFT, o], found[row, RIGHT, o]
                 values[row, CRISP, o] += 0.5 * shares[k] * (found[row, LEFT, o] + found[row, RIGHT, o])
-    for o in range(form.n_outputs):
-        for row in range(n_rows):
-            values[row, LEFT, o], values[row, RIGHT, o] = ends[-1, row, LEFT, o], ends[-1, row, RIGHT, o]
+        for row in range(n_rows if form.reduction != KM else 0):
+            by_low, _, by_up, _, mix = _averages(theta, form, y, row, o, firing)
+            value = mix * by_low + (1.0 - mix) * by_up
+            if needs_ends:  # inside the set already, but for rounding
+                value = min(max(value, values[row, LEFT, o]), values[row, RIGHT, o])
+            values[row, CRISP, o] = value
+
+
+@inner
+def interval_gradients(theta, form, n_rows, firing, y, values, slopes, row_scratch, logs, outputs, to_ratios, gradient):
+    """Replace log-firing and consequents of some rows by their gradients; adds to those of log ratios and mix."""
+    n_rules, reduction = form.n_rules, form.reduction
+    up, low, other = firing[0], firing[1], firing[-1]
+    to_low, to_up, to_y = row_scratch[0], row_scratch[1], row_scratch[2]
+    for row in range(n_rows):
+        to_low[:] = to_up[:] = 0.0
+        for o in range(form.n_outputs):
+            to_y[:] = 0.0
+            by = slopes[row, CRISP, o]
+            if reduction == KM or form.trains_set:
+                half = 0.5 * by if reduction == KM else 0.0
+                by_left, by_right = half + slopes[row, LEFT, o], half + slopes[row, RIGHT, o]
+                add_end_gradients(y, row, o, low, up, True, values, by_left, by_right, to_low, to_up, to_y)
+            if reduction != KM:
+                low_mean, low_sum, up_mean, up_sum, mix = _averages(theta, form, y, row, o, firing)
+                if reduction == NT:  # one average of both
+                    low_mean = up_mean = mix * low_mean + (1.0 - mix) * up_mean
+                if reduction == BMM:
+                    gradient[form.mix + o] += by * (low_mean - up_mean) * mix * (1.0 - mix)
+                add_average_gradient(y, row, o, other, low_mean, mix * by / low_sum, to_low, to_y)
+                add_average_gradient(y, row, o, up, up_mean, (1.0 - mix) * by / up_sum, to_up, to_y)
+            for p in range(n_rules):
+                outputs[row, index(o * n_rules, p)] = to_y[p]
+        if form.with_spreads:
+            for p in range(n_rules):
+                logs[row, p] = to_low[p]
+                logs[row, index(n_rules, p)] = to_up[p]
+        else:
+            for p in range(n_rules):
+                to_ratios[p] += to_low[p]
+                logs[row, p] = to_up[p] + to_low[p]
 
 
 @inner
