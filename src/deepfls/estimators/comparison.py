@@ -209,12 +209,14 @@ class _HeldOut:
         for path in paths:
             if best.loss > path.below:
                 continue
-            if winner is not None and np.isfinite(path.below) and len(self._parts) > _FEW_FOLDS:
+            # Losses of classes scatter more, and those of a system say little of its mixture with a line.
+            raced = winner if self._task.n_classes is None else None
+            if raced is not None and np.isfinite(path.below) and len(self._parts) > _FEW_FOLDS:
                 self._keep_folds(_FEW_FOLDS)
-                winner = winner[:_FEW_FOLDS]
+                winner = raced = raced[:_FEW_FOLDS]
                 best = dataclasses.replace(best, **self._mixed(self._held_out(winner)))
             needed = path.factor * best.loss
-            for share, parts in self._outputs(n_rules, path, winner).items():
+            for share, parts in self._outputs(n_rules, path, raced).items():
                 found = self._mixed(self._held_out(parts))
                 if found["loss"] < min(needed, best.loss):
                     best = Choice(n_rules, path.rate, path.decay, path.width, share, penalty=self._penalty, **found)
