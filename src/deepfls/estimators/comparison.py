@@ -33,7 +33,7 @@ Outputs = list[Array]
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
 # Largest mean number of copies of a row that are laid out.
 _MOST_COPIES = 3
-# Factor of the smallest loss on the first fold from which longer runs, and other paths, are left out on the other folds.
+# Factor of the smallest loss on the first fold from which longer runs, and paths for little noise, are left out on others.
 _RISEN = 1.1
 # Folds that are compared where there is little noise: paths differ by more than their losses scatter, and runs are long.
 _FEW_FOLDS = 2
@@ -205,18 +205,19 @@ class _HeldOut:
 
     def best(self, n_rules: int, paths: tuple[recipe.Path, ...], corrector: Corrector | None) -> Choice:
         """The path, epochs and shares with the smallest loss, and whether corrections lower it."""
-        best, winner = Choice(n_rules, loss=float("inf")), None
+        best = Choice(n_rules, loss=float("inf"))
+        winner: Outputs | None = None
         for path in paths:
             if best.loss > path.below:
                 continue
-            # Losses of classes scatter more, and those of a system say little of its mixture with a line.
-            raced = winner if self._task.n_classes is None else None
-            if raced is not None and np.isfinite(path.below) and len(self._parts) > _FEW_FOLDS:
+            # The runs for little noise are long. Losses of classes scatter more, so these are compared on all folds.
+            is_long = winner is not None and np.isfinite(path.below) and self._task.n_classes is None
+            if winner is not None and is_long and len(self._parts) > _FEW_FOLDS:
                 self._keep_folds(_FEW_FOLDS)
-                winner = raced = raced[:_FEW_FOLDS]
+                winner = winner[:_FEW_FOLDS]
                 best = dataclasses.replace(best, **self._mixed(self._held_out(winner)))
             needed = path.factor * best.loss
-            for share, parts in self._outputs(n_rules, path, raced).items():
+            for share, parts in self._outputs(n_rules, path, winner if is_long else None).items():
                 found = self._mixed(self._held_out(parts))
                 if found["loss"] < min(needed, best.loss):
                     best = Choice(n_rules, path.rate, path.decay, path.width, share, penalty=self._penalty, **found)
