@@ -23,7 +23,7 @@ from deepfls.training.start import filled, solve_consequents, width_limits
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000
 # Inputs up to which leaves have lines, rows that such a tree sees at most, cuts of an input that are compared, and the
 # penalty of slopes, in rows.
-_LINEAR_INPUTS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 16, 20_000, 100, 1.0
+_LINEAR_INPUTS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 10, 20_000, 100, 1.0
 # Width of a set in lengths of the side of its leaf; in ranges where a leaf is not bounded; penalty of the consequents.
 _SIDE_SHARE, _OPEN_SHARE, _RIDGE = 0.3, 2.0, 1e-4
 # Heights and relative widths of the lower sets of an IT2 system: nearly those of the upper ones, because the consequents
