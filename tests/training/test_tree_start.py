@@ -9,7 +9,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
-from deepfls.training.tree_start import leaf_boxes, start_from_tree
+from deepfls.training.tree_start import LinearTree, leaf_boxes, start_from_tree
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.uniform(-1, 1, size=(600, 3))
@@ -24,6 +24,29 @@ def test_boxes_hold_the_rows_of_their_leaves() -> None:
     assert (inside.sum(axis=1) == 1).mean() > 0.99
     for leaf in np.unique(tree.apply(X)):
         assert inside[tree.apply(X) == leaf].all(axis=0).any()
+
+
+def test_tree_of_lines_cuts_where_a_slope_changes() -> None:
+    y = np.column_stack([np.abs(X[:, 0] - 0.25), X[:, 2]])
+    low, high = LinearTree(X, y, None).boxes(2, np.stack([X.min(axis=0), X.max(axis=0)]))
+    assert np.sort(low[:, 0])[1] == np.sort(high[:, 0])[0] == pytest.approx(0.25, abs=0.05)
+    np.testing.assert_array_equal(low[:, 1:], np.tile(X[:, 1:].min(axis=0), (2, 1)))
+    np.testing.assert_array_equal(high[:, 1:], np.tile(X[:, 1:].max(axis=0), (2, 1)))
+
+
+def test_tree_of_lines_needs_rows_on_both_sides() -> None:
+    y = np.abs(X[:, :1])
+    for n_rows in (1, 19, 20):
+        low, _ = LinearTree(X[:n_rows], y[:n_rows], None).boxes(5, np.stack([X.min(axis=0), X.max(axis=0)]))
+        assert len(low) == 1 + (n_rows == 20)
+
+
+def test_many_inputs_have_a_tree_of_constants() -> None:
+    wide = np.column_stack([X, RANDOM.uniform(-1, 1, size=(600, 30))])
+    system = T1FLS(33, 1, n_rules=24, dtype=torch.float64)
+    x, y = torch.from_numpy(wide), torch.from_numpy(STEPS)
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    assert float(((system(x).detach() - y) ** 2).mean().sqrt()) < 0.8 * STEPS.std()
 
 
 @pytest.mark.parametrize("cls", [T1FLS, IT2FLS, GT2FLS])

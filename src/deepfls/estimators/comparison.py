@@ -33,8 +33,10 @@ Outputs = list[Array]
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
 # Largest mean number of copies of a row that are laid out.
 _MOST_COPIES = 3
-# Factor of the loss on the first fold from which longer runs are left out on the other folds.
+# Factor of the smallest loss on the first fold from which longer runs, and paths for little noise, are left out on others.
 _RISEN = 1.1
+# Folds that are compared where there is little noise: paths differ by more than their losses scatter, and runs are long.
+_FEW_FOLDS = 2
 # Largest share of a system or a line in logits: a mixture of them may be steeper than either.
 _STEEPEST = 2.0
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
@@ -127,8 +129,12 @@ class _HeldOut:
             losses = losses.mean() if weight is None else (losses * weight).mean()
         return float(losses)
 
-    def _outputs(self, n_rules: int, path: recipe.Path) -> dict[float, Outputs]:
-        """Mean outputs of systems by the shares of the epochs."""
+    def _finite_loss(self, outputs: Array) -> float:
+        """The loss; infinite where an output is not finite."""
+        return self._loss(outputs) if np.isfinite(outputs).all() else float("inf")
+
+    def _outputs(self, n_rules: int, path: recipe.Path, best: Outputs | None = None) -> dict[float, Outputs]:
+        """Mean outputs of systems by the shares of the epochs; none if they are clearly worse than ``best`` at first."""
         epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
         found: dict[float, Outputs] = {}
         choice = Choice(n_rules, path.rate, path.decay, path.width, max(path.shares))
@@ -136,10 +142,23 @@ class _HeldOut:
             for share, outputs in self._fold_outputs(kept, held, choice, epochs).items():
                 found.setdefault(share, []).append(outputs)
             if place == 0 and len(self._parts) > 1:
-                longest = self._useful_share({share: outputs[0][: len(held)] for share, outputs in found.items()})
+                losses = {share: self._finite_loss(outputs[0][: len(held)]) for share, outputs in found.items()}
+                if best is not None and min(losses.values(), default=np.inf) > _RISEN * self._loss(best[0][: len(held)]):
+                    return {}
+                longest = _useful_share(losses)
                 epochs = {epoch: share for epoch, share in epochs.items() if share <= longest}
                 choice = dataclasses.replace(choice, epoch_share=longest)
         return {share: outputs for share, outputs in found.items() if len(outputs) == len(self._parts)}
+
+    def _keep_folds(self, number: int) -> None:
+        """Leave out the other folds."""
+        self._parts = self._parts[:number]
+        n_rows = sum(len(held) for _, held in self._parts)
+        self._target = self._target[:n_rows]
+        self._weight = None if self._weight is None else self._weight[:n_rows]
+        if self._line is not None:
+            self._line = self._line[:n_rows]
+            self._line_loss = self._loss(self._line)
 
     def _fold_outputs(self, kept: Rows, held: Rows, choice: Choice, epochs: dict[int, float]) -> dict[float, Array]:
         """Mean outputs of systems trained on ``kept``, for the rows held out and then for these, by shares of epochs."""
@@ -171,17 +190,6 @@ class _HeldOut:
                 parts[-1] = sum((self._task.outputs(system, held.x) for system in added), start=parts[-1])
         return np.concatenate(parts)
 
-    def _useful_share(self, outputs: dict[float, Array]) -> float:
-        """The largest share of the epochs that the other folds need to see, from the outputs of the first one.
-
-        Beyond twice the best share only if the loss has not risen by much: where it has, the system memorises its rows.
-        """
-        losses = {share: self._loss(found) for share, found in outputs.items() if np.isfinite(found).all()}
-        if not losses:
-            return 1.0
-        best = min(losses, key=lambda share: losses[share])
-        return max(share for share in losses if share <= 2.1 * best or losses[share] <= _RISEN * losses[best])
-
     def fewest_rules(self, numbers: tuple[int, ...], path: recipe.Path) -> int:
         """The fewest rules that are nearly as good as the best number."""
         if len(numbers) == 1:
@@ -197,12 +205,19 @@ class _HeldOut:
 
     def best(self, n_rules: int, paths: tuple[recipe.Path, ...], corrector: Corrector | None) -> Choice:
         """The path, epochs and shares with the smallest loss, and whether corrections lower it."""
-        best, winner = Choice(n_rules, loss=float("inf")), None
+        best = Choice(n_rules, loss=float("inf"))
+        winner: Outputs | None = None
         for path in paths:
             if best.loss > path.below:
                 continue
+            # The runs for little noise are long. Losses of classes scatter more, so these are compared on all folds.
+            is_long = winner is not None and np.isfinite(path.below) and self._task.n_classes is None
+            if winner is not None and is_long and len(self._parts) > _FEW_FOLDS:
+                self._keep_folds(_FEW_FOLDS)
+                winner = winner[:_FEW_FOLDS]
+                best = dataclasses.replace(best, **self._mixed(self._held_out(winner)))
             needed = path.factor * best.loss
-            for share, parts in self._outputs(n_rules, path).items():
+            for share, parts in self._outputs(n_rules, path, winner if is_long else None).items():
                 found = self._mixed(self._held_out(parts))
                 if found["loss"] < min(needed, best.loss):
                     best = Choice(n_rules, path.rate, path.decay, path.width, share, penalty=self._penalty, **found)
@@ -284,6 +299,18 @@ class _HeldOut:
         found = scipy.optimize.minimize(loss, np.array([0.5, 0.5]), jac=True, bounds=bounds, method="L-BFGS-B").x
         own, other = (np.full(outputs.shape[1], share) for share in found)
         return own, other
+
+
+def _useful_share(losses: dict[float, float]) -> float:
+    """The largest share of the epochs that the other folds need to see, from the losses on the first one.
+
+    Beyond twice the best share only if the loss has not risen by much: where it has, the system memorises its rows.
+    """
+    best = min(losses, key=lambda share: losses[share], default=1.0)
+    least = losses.get(best, np.inf)
+    if not np.isfinite(least):
+        return 1.0
+    return max(share for share in losses if share <= 2.1 * best or losses[share] <= _RISEN * least)
 
 
 def _with_copies(rows: Rows) -> Rows:

@@ -1,11 +1,12 @@
 """Sets at the leaves of a regression tree, and the consequents that go with them: a system without gradient steps.
 
 K-means looks at the inputs alone, so it misses narrow ranges of single inputs on which the targets depend, such as days
-that share a reading. A tree splits where the targets change.
+that share a reading. A tree cuts where the targets change; with few inputs, where two lines fit them better than one.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,9 @@ from deepfls.training.start import filled, solve_consequents, width_limits
 
 # Fewest rows of a leaf, and rows that a tree sees at most.
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000
+# Inputs up to which leaves have lines, rows that such a tree sees at most, cuts of an input that are compared, and the
+# penalty of slopes, in rows.
+_LINEAR_INPUTS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 10, 20_000, 100, 1.0
 # Width of a set in lengths of the side of its leaf; in ranges where a leaf is not bounded; penalty of the consequents.
 _SIDE_SHARE, _OPEN_SHARE, _RIDGE = 0.3, 2.0, 1e-4
 # Heights and relative widths of the lower sets of an IT2 system: nearly those of the upper ones, because the consequents
@@ -46,15 +50,19 @@ def start_from_tree(
         rows = filled(rows)
     target = y.detach().cpu().double().numpy()
     weight = None if sample_weight is None else sample_weight.detach().cpu().double().numpy()
-    seen = evenly_spaced(len(rows), _TREE_ROWS)
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=max(system.n_rules, 2),
-        min_samples_leaf=_LEAF_ROWS,
-        random_state=int(random_state.randint(2**31 - 1)),
-    )
-    tree.fit(rows[seen], target[seen], None if weight is None else weight[seen])
     span = np.stack([rows.min(axis=0), rows.max(axis=0)])
-    low, high = leaf_boxes(tree.tree_, span)
+    has_lines = system.order == 1 and system.n_features <= _LINEAR_INPUTS
+    seen = evenly_spaced(len(rows), _LINEAR_ROWS if has_lines else _TREE_ROWS)
+    data = rows[seen], target[seen], None if weight is None else weight[seen]
+    if has_lines:
+        low, high = LinearTree(*data).boxes(system.n_rules, span)
+    else:
+        tree = DecisionTreeRegressor(
+            max_leaf_nodes=max(system.n_rules, 2),
+            min_samples_leaf=_LEAF_ROWS,
+            random_state=int(random_state.randint(2**31 - 1)),
+        )
+        low, high = leaf_boxes(tree.fit(*data).tree_, span)
     taken = np.arange(system.n_rules) % len(low)
     low, high = low[taken], high[taken]
     length = span[1] - span[0]
@@ -95,3 +103,73 @@ def leaf_boxes(tree: Any, span: Array) -> tuple[Array, Array]:
         left_high[place], right_low[place] = cut, cut
         waiting += [(tree.children_right[node], right_low, high), (tree.children_left[node], low, left_high)]
     return np.array(lows), np.array(highs)
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaf:
+    """Rows of a leaf, its box, and what the best cut of it gains: the fall of the squared error, an input and a value."""
+
+    rows: Array
+    low: Array
+    high: Array
+    gain: float
+    cut: tuple[int, float]
+
+
+class LinearTree:
+    """Boxes of a tree that cuts where two lines fit better than one, instead of two constants.
+
+    Consequents of rules are lines, so the cuts that they need are other ones than those of a tree of constants.
+    """
+
+    def __init__(self, x: Array, y: Array, weight: Array | None) -> None:
+        self._x = x
+        scaled = np.column_stack([np.ones(len(x)), (x - x.mean(axis=0)) / np.maximum(x.std(axis=0), 1e-12)])
+        weighted = scaled if weight is None else scaled * (weight / weight.mean())[:, None]
+        self._n = scaled.shape[1]
+        # Of every row its part of the normal equations: design times design, design times targets.
+        parts = (weighted[:, :, None] * scaled[:, None, :], weighted[:, :, None] * y[:, None, :])
+        self._sums = np.concatenate(parts, axis=2)
+        self._penalty = np.diag([1e-9, *[_SLOPE_PENALTY] * (self._n - 1)])
+
+    def boxes(self, n_leaves: int, span: Array) -> tuple[Array, Array]:
+        """Lower and upper ends (leaves, features) of at most ``n_leaves`` leaves."""
+        leaves = [self._leaf(np.arange(len(self._x)), span[0], span[1])]
+        for _ in range(n_leaves - 1):
+            leaf = max(leaves, key=lambda leaf: leaf.gain)
+            if leaf.gain <= 0.0:
+                break
+            leaves.remove(leaf)
+            place, value = leaf.cut
+            left = self._x[leaf.rows, place] <= value
+            high, low = leaf.high.copy(), leaf.low.copy()
+            high[place] = low[place] = value
+            leaves += [self._leaf(leaf.rows[left], leaf.low, high), self._leaf(leaf.rows[~left], low, leaf.high)]
+        return np.array([leaf.low for leaf in leaves]), np.array([leaf.high for leaf in leaves])
+
+    def _leaf(self, rows: Array, low: Array, high: Array) -> _Leaf:
+        sums = self._sums[rows]
+        best, cut = 0.0, (0, 0.0)
+        for place in range(self._x.shape[1]):
+            values = self._x[rows, place]
+            order = np.argsort(values, kind="stable")
+            values = values[order]
+            # Ends of the left side: the last rows of equal values, that leave rows enough on both sides.
+            ends = np.flatnonzero(values[:-1] < values[1:]) + 1
+            ends = ends[(ends >= _LEAF_ROWS) & (ends <= len(rows) - _LEAF_ROWS)]
+            if not len(ends):
+                continue
+            ends = ends[evenly_spaced(len(ends), _CUTS)]
+            parts = np.add.reduceat(sums[order], np.concatenate([[0], ends]), axis=0)
+            whole, left = parts.sum(axis=0), np.cumsum(parts[:-1], axis=0)
+            gains = self._explained(left) + self._explained(whole - left) - self._explained(whole[None])
+            if gains.max() > best:
+                end = ends[int(np.argmax(gains))]
+                best, cut = float(gains.max()), (place, float(values[end - 1] + values[end]) / 2)
+        return _Leaf(rows, low, high, best, cut)
+
+    def _explained(self, sums: Array) -> Array:
+        """By how much ridge lines lower the squared error of nodes (nodes, n, n + outputs)."""
+        moments = sums[:, :, self._n :]
+        found = np.linalg.solve(sums[:, :, : self._n] + self._penalty, moments)
+        return np.asarray((found * moments).sum(axis=(1, 2)))
