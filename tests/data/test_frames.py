@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import torch
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.data.frames import as_table, raw_values
@@ -55,6 +56,36 @@ def test_what_is_no_table_is_refused_with_what_to_do(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor(X, requires_grad=True),
+        torch.tensor(X).bfloat16(),
+        torch.tensor(X).to_sparse(),
+        torch.tensor(10 * X).long(),
+        torch.tensor(X) > 0,
+    ],
+    ids=["with a gradient", "bfloat16", "sparse", "integers", "booleans"],
+)
+def test_tensor_is_the_array_of_its_values(tensor: torch.Tensor) -> None:
+    values = tensor.detach().to_dense().double().numpy()
+    np.testing.assert_array_equal(as_table(tensor), values)
+    model = FLSRegressor(**QUICK).fit(tensor, torch.tensor(Y, requires_grad=True))
+    expected = FLSRegressor(**QUICK).fit(as_table(tensor), Y)
+    np.testing.assert_array_equal(model.predict(tensor), expected.predict(as_table(tensor)))
+    assert FLSClassifier(**QUICK).fit(tensor, torch.tensor(Y > 0)).classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("labels", "kind"), [([0, 1, 2], "i"), ([0.0, 1.0, 2.0], "f")], ids=["integers", "floats"])
+def test_numbers_among_python_objects_are_classes(labels: list[float], kind: str) -> None:
+    y = np.array(labels, dtype=object)[np.arange(len(X)) % 3]
+    model = FLSClassifier(**QUICK).fit(X, y)
+    assert model.classes_.tolist() == labels
+    assert model.classes_.dtype.kind == kind
+    with pytest.raises(ValueError, match=r"^y must hold classes, got numbers with fractions such as 0.5 "):
+        FLSClassifier(**QUICK).fit(X, np.where(y == 0, 0.5, y))
+
+
 def test_masked_values_are_missing() -> None:
     masked = np.ma.array(X, mask=X > 1.0)
     with_nan = np.where(X > 1.0, np.nan, X)
@@ -80,6 +111,13 @@ def test_masked_values_are_missing() -> None:
 def test_column_of_any_type_is_read(column: Any, expected: object) -> None:
     found = raw_values(column).tolist()[0]
     assert getattr(found, "date", lambda: found)() == getattr(expected, "date", lambda: expected)()
+
+
+def test_categories_that_are_lists_are_left_out() -> None:
+    pairs = pd.Categorical.from_codes(np.arange(N) % 2, pd.Index([(1, 2), (3, 4)], tupleize_cols=False))
+    with pytest.warns(UserWarning, match=r"^Column 'c' holds lists or records and is left out\.$"):
+        model = FLSRegressor(**QUICK).fit(pd.DataFrame({"a": X[:, 0], "c": pairs}), Y)
+    assert model.system_.n_features == 1
 
 
 def test_dates_of_any_unit_are_the_same_inputs() -> None:

@@ -41,6 +41,14 @@ def check_finite_table(name: str, values: Array, columns: Sequence[str] | None =
     raise ValueError(f"{name} must be {rule}, got {got} in {where} ({n_bad} in all){advice}.")
 
 
+def without_torch(values: Any) -> Any:
+    """A tensor of torch, of any device, layout and type, as an array of NumPy; anything else as it is."""
+    if not (hasattr(values, "detach") and hasattr(values, "is_floating_point")):
+        return values
+    values = values.detach().cpu().to_dense()
+    return (values.double() if values.is_floating_point() else values).numpy()
+
+
 def comparable(values: Array) -> Array:
     """Values with infinity in place of NaN, which is not equal to itself."""
     unknown = np.isnan(values)
@@ -96,6 +104,7 @@ def check_targets_given(y: Any) -> None:
 def check_number_targets(y: Any) -> Array:
     """Return targets as float64, (rows,) or (rows, outputs)."""
     check_targets_given(y)
+    y = without_torch(y)
     values = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
     if values.dtype.kind == "c":
         raise ValueError("y must hold real numbers, got: Complex data not supported.")

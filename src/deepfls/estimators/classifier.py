@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.arguments import check_number, counted
-from deepfls._checks.values import Array, check_finite_table, check_same_length, check_targets_given, softmax
+from deepfls._checks.values import (
+    Array,
+    check_finite_table,
+    check_same_length,
+    check_targets_given,
+    softmax,
+    without_torch,
+)
 from deepfls.data.arrays import ArraySource
 from deepfls.data.frames import is_none
 from deepfls.data.written import alike
@@ -173,11 +181,16 @@ class FLSClassifier(ClassifierMixin, ResultMethods, FileMethods, ClassifierSetti
 
 
 def _labels(y: Any) -> Array:
-    """Classes (rows,) as they are named; nullable booleans of pandas are booleans."""
+    """Classes (rows,) as they are named; numbers and booleans in a column of objects, or nullable ones, are such."""
+    y = without_torch(y)
     is_boolean = str(getattr(y, "dtype", "")) == "boolean" and not y.isna().any()
     if isinstance(y, list | tuple) and any(map(is_none, y)):
         y = np.array(y, dtype=object)  # NumPy would write NaN beside text as the text "nan"
-    return np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+    labels = np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+    if labels.dtype.kind == "O" and all(isinstance(v, Real) and v == v for v in labels):  # not NaN
+        numbers = np.array(labels.tolist())
+        return numbers if numbers.dtype.kind in "bif" else labels
+    return labels
 
 
 def _check_objects(labels: Array) -> None:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
-from deepfls.data.frames import raw_table
+from deepfls.data.frames import as_table, raw_table
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.plain import PlainOutput, PlainSystem, shares_of
 from deepfls.nn.general import GT2FLS
@@ -211,6 +211,8 @@ def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     n_columns = estimator.n_features_in_
     if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:  # a row of a data frame
         x = x.to_frame().T.infer_objects()
+    if hasattr(x, "toarray") or isinstance(x, np.ma.MaskedArray):  # of which an array of objects has other values
+        x = as_table(x)
     given = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)  # an array of all columns may not exist
     shape = (1, *given) if len(given) == 1 else given
     if shape != (1, n_columns):

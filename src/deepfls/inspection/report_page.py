@@ -318,13 +318,16 @@ def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, A
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
     chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
     truth = None if y is None else true_values(s, x, y).reshape(len(x), -1)
+    known = np.ma.masked_invalid(x)
     return {
         "rows": len(x),
         "summary": {
-            "least": _finite(np.nanmin(x, axis=0)),
-            "largest": _finite(np.nanmax(x, axis=0)),
-            "mean": _finite(np.nanmean(x, axis=0)),
-            "spread": _finite(np.nanstd(x, axis=0)),
+            name: _finite(np.ma.filled(value, np.nan))
+            for name, value in zip(
+                ("least", "largest", "mean", "spread"),
+                (known.min(axis=0), known.max(axis=0), known.mean(axis=0), known.std(axis=0)),
+                strict=True,
+            )
         },
         "metrics": [] if truth is None else _measures(estimator, s, x, truth),
         **_calibrated_rows(estimator, x[chosen]),
