@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 import torch
 
-from deepfls import FLSClassifier, FLSRegressor
+from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.data.frames import as_table, raw_values
 
 N = 40
@@ -131,6 +133,9 @@ def test_dates_of_any_unit_are_the_same_inputs() -> None:
     [
         (pd.date_range("2024", periods=N), "y must hold numbers, got dates or durations"),
         ([object()] * N, "y must hold numbers, got values of the type object"),
+        ([10**400] * N, r"y must be within ±1e\+150, got a whole number of more digits than a float holds\."),
+        (["p" * 3000] * N, r"y must hold numbers, got text \('p{1,80}…'\); FLSClassifier learns classes\."),
+        (LABELS.astype("S4"), r"y must hold numbers, got text \('\w+'\); FLSClassifier"),
     ],
 )
 def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
@@ -150,12 +155,29 @@ def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
             r"y must have a class in every row, got none in row 0 \(1 such row in",
         ),
         (np.array([1, "x"] * (N // 2), dtype=object), "y must hold classes of one type, got int and str"),
+        (
+            pd.date_range("2024", periods=N),
+            r"y must hold text, numbers or booleans as classes, got dates \(Unknown label type: ",
+        ),
+        (np.arange(N).astype("m8[h]"), "y must hold text, numbers or booleans as classes, got durations"),
+        (
+            [Decimal(1), Decimal(2)] * (N // 2),
+            "y must hold text, numbers or booleans as classes, got values of the type Decimal",
+        ),
+        ([10**30, 10**31] * (N // 2), "y must hold text, .* as classes, got values of the type int"),
     ],
-    ids=["None", "NA", "two types"],
+    ids=["None", "NA", "two types", "dates", "durations", "decimals", "large numbers"],
 )
 def test_classes_that_are_none_are_refused(y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         FLSClassifier(**QUICK).fit(X, y)
+
+
+def test_bytes_are_classes_of_text(tmp_path: Path) -> None:
+    model = FLSClassifier(**QUICK).fit(X, LABELS.astype("S4"))
+    assert model.classes_.tolist() == ["down", "up"]
+    model.save(tmp_path / "m.fls")
+    np.testing.assert_array_equal(load(tmp_path / "m.fls").predict(X), model.predict(X))
 
 
 def test_nullable_booleans_are_classes_under_their_names() -> None:

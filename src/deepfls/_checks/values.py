@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -114,6 +115,8 @@ def check_number_targets(y: Any) -> Array:
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
     try:
         return values.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"y must be within ±{LARGEST:g}, got a whole number of more digits than a float holds.") from None
     except (TypeError, ValueError) as error:
         is_text = "string to float" in str(error)
         got = f"text ({quoted_text(error)})" if is_text else f"values of the type {type(values.flat[0]).__name__}"
@@ -127,5 +130,6 @@ def check_same_length(x: Any, y: Any) -> None:
 
 
 def quoted_text(error: Exception) -> str:
-    """The text of a "could not convert string to float: ..." error, in quotes."""
-    return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")
+    """The text of a "could not convert string to float: ..." error, in quotes, the first 80 characters."""
+    text = re.sub(r"^np\.(?:str|bytes)_\((.*)\)$", r"\1", str(error).split(": ", 1)[-1], flags=re.DOTALL).removeprefix("b")
+    return text if len(text) <= 82 else f"{text[:81]}…'"

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.arguments import check_number, counted
@@ -187,6 +186,10 @@ def _labels(y: Any) -> Array:
     if isinstance(y, list | tuple) and any(map(is_none, y)):
         y = np.array(y, dtype=object)  # NumPy would write NaN beside text as the text "nan"
     labels = np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels)
+    if labels.dtype.kind in "Mm":
+        raise ValueError(_no_classes("dates" if labels.dtype.kind == "M" else "durations"))
     if labels.dtype.kind == "O" and all(isinstance(v, Real) and v == v for v in labels):  # not NaN
         numbers = np.array(labels.tolist())
         return numbers if numbers.dtype.kind in "bif" else labels
@@ -202,4 +205,13 @@ def _check_objects(labels: Array) -> None:
     types = sorted({type(label).__name__ for label in labels})
     if len(types) > 1 and "str" in types:
         raise ValueError(f"y must hold classes of one type, got {' and '.join(types)} (Unknown label type: unknown).")
-    check_classification_targets(labels)
+    if "str" not in types:
+        raise ValueError(_no_classes(f"values of the type {types[0]}"))
+
+
+def _no_classes(got: str) -> str:
+    """The error for labels that are no classes, with the words that scikit-learn's checks look for."""
+    return (
+        f"y must hold text, numbers or booleans as classes, got {got} (Unknown label type: unknown); their texts, such as "
+        "pandas.Series(y).astype(str), can be classes."
+    )
