@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -64,6 +66,12 @@ def test_responses_are_drawn_with_hostile_names_and_constant_inputs() -> None:
         low, high = display.ax_.get_xlim()
         assert low < high
         assert display.ax_.get_xlabel()
+
+
+@pytest.mark.parametrize("features", [("x0",), ("x0", "x1", "x2"), "x0", X])
+def test_surface_of_other_than_two_inputs_is_refused(features: Any) -> None:
+    with pytest.raises(ValueError, match=r"^features must be two inputs, by name or place, got "):
+        ResponseSurfaceDisplay.from_estimator(regressor("km", 1), features)
 
 
 def test_pushes_are_drawn_with_the_most_important_input_first() -> None:

@@ -129,6 +129,7 @@ def test_simplified_estimator_can_be_trained_on() -> None:
     [
         ({"tolerance": -0.1}, "tolerance must be at least 0, got -0.1."),
         ({"y": Y[:3, 0]}, "X and y must have the same number of rows, got 150 and 3."),
+        ({"y": None}, "y must be given: the true values of the rows of X."),
         ({"y": np.full(150, np.nan)}, "y must be finite, got NaN in row"),
     ],
 )

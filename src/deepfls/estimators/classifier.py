@@ -105,7 +105,7 @@ class FLSClassifier(ClassifierMixin, ResultMethods, FileMethods, ClassifierSetti
         weight = self._class_weighted(checked_weight(sample_weight, x), classes, places)
 
         def places_of(values: Any) -> Array:
-            known = column_or_1d(values)
+            known = _labels(values)
             unknown = np.setdiff1d(known, classes)
             if len(unknown):
                 raise ValueError(f"y of eval_set must hold classes of y, got {str(unknown[0])!r}.")
@@ -133,7 +133,10 @@ class FLSClassifier(ClassifierMixin, ResultMethods, FileMethods, ClassifierSetti
                     f"class_weight must name classes of y, {', '.join(map(str, classes))}, got {unknown[0]!r}."
                 )
             factors = np.array([named.get(str(name), 1.0) for name in classes])
-        return factors[places.ravel()] * (1.0 if weight is None else weight)
+        found = factors[places.ravel()] * (1.0 if weight is None else weight)
+        if not found.any():
+            raise ValueError("class_weight must leave a row with a weight above 0, got 0 for every class that has rows.")
+        return found
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""

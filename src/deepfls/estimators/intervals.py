@@ -291,7 +291,10 @@ def predicted_quantiles(
 
 def check_levels(levels: Any) -> Array:
     """Levels of quantiles as an array (levels,), each within (0, 1), in any order."""
-    found = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    try:
+        found = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise TypeError(f"levels must be numbers, got {levels!r:.80}.") from None
     if found.ndim != 1 or len(found) == 0:
         raise ValueError(f"levels must be one level or a list of them, got shape {found.shape}.")
     outside = ~((found > 0) & (found < 1))

@@ -252,6 +252,8 @@ def check_rows_given(X: Any, y: Any) -> None:
 
 def true_values(plain: AnyModel, x: Array, y: Any) -> Array:
     """True values for rows x: classes (rows,) of a classifier, finite numbers (rows, outputs) of a regressor."""
+    if y is None:
+        raise ValueError("y must be given: the true values of the rows of X.")
     check_same_length(x, y)
     if plain.classes is not None:
         return np.asarray(y)
