@@ -335,7 +335,7 @@ def group_name(values: Array) -> str:
     >>> group_name(np.array([2.0])), group_name(np.array([0.0, 1.5]))
     ('2', '(0, 1.5)')
     """
-    texts = [f"{value:g}" for value in values]
+    texts = [f"{value:g}" if math.isfinite(value) else "missing" for value in values]
     return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
 
 
