@@ -177,6 +177,12 @@ def test_other_rule_for_nulls_is_refused(path: Path) -> None:
 # Files that are wrong
 
 
+def test_column_names_that_come_twice_are_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"]), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"must have distinct column names to be read in parts: rename those that come "):
+        ParquetSource(tmp_path / "t.parquet", target="y")
+
+
 def test_missing_column_is_named(path: Path) -> None:
     with pytest.raises(TableError, match=r"has no column 'yy' to be the target\. Its columns are"):
         ParquetSource(path, target="yy")
