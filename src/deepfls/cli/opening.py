@@ -69,9 +69,9 @@ class Model(TableModel):
             return TableRows(table, model.inputs(table), None)
         written = self.estimator.missing_values, self.estimator.decimal
         if not all_rows:
-            table = with_targets(table, model.layout, nulls, *written)
+            table = with_targets(table, model.layout, nulls, *written, trains=False)
             return TableRows(table, model.inputs(table), model.targets(table))
-        known = has_targets(table, model.layout, *written)
+        known = has_targets(table, model.layout, *written, trains=False)
         y = np.full((table.n_rows, len(names)), None, dtype=object)
         if known.any():
             y[known] = model.targets(replace(table, table=table.table.filter(known))).reshape(-1, len(names))

@@ -162,9 +162,17 @@ def weights(data: DataTable, name: str, decimal: str = "auto") -> Array:
 
 
 def has_targets(
-    data: DataTable, layout: Layout, missing_values: Sequence[str] | None = None, decimal: str = "auto"
+    data: DataTable,
+    layout: Layout,
+    missing_values: Sequence[str] | None = None,
+    decimal: str = "auto",
+    *,
+    trains: bool = True,
 ) -> Array:
-    """Which rows have a value in every target column, (rows,); ``missing_values`` name texts and numbers that are none."""
+    """Which rows have a value in every target column, (rows,); ``missing_values`` name texts and numbers that are none.
+
+    Unless the rows are those that a model ``trains`` on, errors advise no option of a training.
+    """
     found = np.ones(data.n_rows, dtype=bool)
     for name in layout.targets:
         column = data.column(name)
@@ -172,7 +180,7 @@ def has_targets(
         if kind in ("text", "category"):
             found &= distinct_texts(column, missing_values)[1] >= 0
             if kind == "text" and layout.target_kind == "number":
-                found &= ~np.isnan(numbers(data, name, decimal, _AS_CLASSES, missing_values))
+                found &= ~np.isnan(numbers(data, name, decimal, _AS_CLASSES if trains else "", missing_values))
         elif kind == "number":
             found &= ~np.isnan(without_sentinels(number_array(column), missing_values))
         else:
@@ -189,16 +197,19 @@ def with_targets(
     weight: str | None = None,
     *,
     is_part: bool = False,
+    trains: bool = True,
 ) -> DataTable:
     """The rows that have a target and a weight; a warning counts the others, or an error where ``nulls`` is "error".
 
     A table without any such row is an error. One that ``is_part`` of a larger table may have none, and gives no warning.
+    ``trains`` is that of :func:`has_targets`.
     """
-    known = has_targets(data, layout, missing_values, decimal)
+    known = has_targets(data, layout, missing_values, decimal, trains=trains)
     for name in layout.targets:
         if pa.types.is_floating(data.column(name).type):
             values = np.where(known, number_array(data.column(name)), np.nan)
-            _require_finite(data, name, values, "; --missing-values inf leaves such rows out")
+            option = "--missing-values inf" if trains else "an empty value in its place"
+            _require_finite(data, name, values, f"; {option} leaves such rows out")
     what = "a target"
     if weight is not None:
         unknown = np.isnan(weights(data, weight, decimal))
@@ -218,7 +229,7 @@ def with_targets(
         if n_missing == data.n_rows:
             name = quoted(layout.targets[0])
             raise TableError(f"{data.label} must have rows with a target, got no value in column {name}.")
-        hint = _class_hint(data, layout) if missing_values is None else ""
+        hint = _class_hint(data, layout) if missing_values is None and trains else ""
         warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out{hint}.", stacklevel=3)
     return replace(data, table=data.table.filter(known), files=data.files[:1], sizes=(data.n_rows - n_missing,))
 
