@@ -205,7 +205,7 @@ class _Parser:
         for number in range(1, self.count(entries, "nummfs", where) + 1):
             if f"mf{number}u" in entries:
                 line = entries[f"mf{number}u"][1]
-                raise self.fail(line, "a .t2fis file of the IT2-FLS toolbox cannot be read; a .fis file or a model file can")
+                raise self.fail(line, "a .t2fis file of the IT2-FLS toolbox cannot be read; a .fis file can")
             value, line = entries.get(f"mf{number}", ("", where))
             match = _MEMBERSHIP.fullmatch(value)
             if match is None:
