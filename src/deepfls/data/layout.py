@@ -301,6 +301,18 @@ def targets(data: DataTable, layout: Layout, *, classes: bool, decimal: str = "a
     return np.array(distinct, dtype=str)[places]
 
 
+def class_targets(data: DataTable, layout: Layout, decimal: str = "auto") -> Array:
+    """The classes of rows that have them, (rows,); an error where they are numbers with fractions."""
+    labels = targets(data, layout, classes=True, decimal=decimal)
+    if labels.dtype.kind == "f":
+        fraction = float(labels[labels != np.rint(labels)][0])
+        raise TableError(
+            f"Column {quoted(layout.targets[0])} of {data.label} must hold classes, got numbers with fractions such as "
+            f"{fraction:g}; FLSRegressor (--task regression) learns numbers."
+        )
+    return labels
+
+
 def tell_of_copies(x: pa.Table, y: Array) -> None:
     """Warn of inputs that are the target under another name."""
     if y.ndim > 1 or len(y) < 2:

@@ -24,7 +24,7 @@ from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.data.frames import raw_table
-from deepfls.data.layout import has_targets, learn_layout, numbers, require_rows, targets
+from deepfls.data.layout import class_targets, has_targets, inputs, learn_layout, numbers, require_rows
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
@@ -193,7 +193,7 @@ class ParquetSource:
             n_dropped = int((missing & self._chosen(rows)).sum())
             rows, data = rows[~missing], without_missing(data, missing)
         try:
-            labels = targets(data, self.layout, classes=True, decimal=self._decimal) if classes else None
+            labels = class_targets(data, self.layout, self._decimal) if classes else None
             last = [*([] if classes else self.layout.targets), *([] if self.weight is None else [self.weight])]
             columns = self._encoded(data, last) if inputs else _number_columns(data, last, self._decimal)
         except TableError as error:
@@ -214,7 +214,9 @@ class ParquetSource:
         names = list(self.layout.features)
         if self._table is None:
             return _number_columns(data, [*names, *last], self._decimal, n_inputs=len(names))
-        x = self._table.encoded(raw_table(data.table.select(names), names), tell=False)
+        x = self._table.encoded(
+            raw_table(inputs(data, self.layout, self._table.columns[0].missing_values), names), tell=False
+        )
         return np.concatenate([x.T, _number_columns(data, last, self._decimal)])
 
     def _chosen(self, rows: Array) -> Array:
