@@ -211,12 +211,10 @@ class ParquetSource:
 
     def _encoded(self, data: DataTable, last: list[str]) -> Array:
         """Inputs, then the columns of numbers ``last``, (columns, rows)."""
-        names = list(self.layout.features)
-        if self._table is None:
+        names, known = list(self.layout.features), self._table
+        if known is None:
             return _number_columns(data, [*names, *last], self._decimal, n_inputs=len(names))
-        x = self._table.encoded(
-            raw_table(inputs(data, self.layout, self._table.columns[0].missing_values), names), tell=False
-        )
+        x = known.encoded(raw_table(inputs(data, self.layout, known.columns[0].missing_values), names), tell=False)
         return np.concatenate([x.T, _number_columns(data, last, self._decimal)])
 
     def _chosen(self, rows: Array) -> Array:
