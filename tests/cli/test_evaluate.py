@@ -87,6 +87,17 @@ def test_evaluate_reads_classes_that_look_like_numbers(run: Run, folder: Path) -
     assert run("evaluate", "m.fls", "new.csv").stderr == ""
 
 
+def test_evaluate_advises_no_option_of_a_training(run: Run, refused: Refused, model: str, folder: Path) -> None:
+    error = refused("evaluate", model, "plant.csv", "--target", "label", "--target", "z", code=1)
+    assert error == "Column 'label' of 'plant.csv' must hold numbers, got text ('down' in data row 1)."
+    header, first, *rows = (folder / "plant.csv").read_text().splitlines()
+    cells = first.split(",")
+    cells[header.split(",").index("y")] = "inf"
+    (folder / "inf.csv").write_text("\n".join([header, ",".join(cells), *rows]))
+    error = refused("evaluate", model, "inf.csv", code=1)
+    assert error.endswith("got inf in data row 1; an empty value in its place leaves such rows out.")
+
+
 def test_evaluate_takes_other_names_of_the_targets(run: Run, model: str, folder: Path) -> None:
     text = (folder / "plant.csv").read_text()
     (folder / "new.csv").write_text(text.replace("w,y,z", "w,y2,z2", 1))

@@ -51,6 +51,22 @@ def test_export_passes_its_options_on(run: Run, folder: Path) -> None:
     assert "expf" not in (folder / "b.h").read_text()
 
 
+@pytest.mark.usefixtures("models")
+@pytest.mark.parametrize("options", [("a.onnx",), ("a.h", "--number", "q15")], ids=["onnx", "q15"])
+def test_rows_with_missing_values_are_left_out_of_the_comparison(
+    run: Run, refused: Refused, folder: Path, options: tuple[str, ...]
+) -> None:
+    if options == ("a.onnx",):
+        pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    header, *rows = (folder / "plant.csv").read_text().splitlines()
+    (folder / "holes.csv").write_text("\n".join([header, *("," + row.partition(",")[2] for row in rows[:2]), *rows[2:]]))
+    result = run("export", "it2.fls", "--out", *options, "--data", "holes.csv")
+    assert result.stderr == "Warning: 2 rows of X with missing values are not compared: the exported model gives NaN.\n"
+    (folder / "empty.csv").write_text("\n".join([header, "," + rows[0].partition(",")[2], "," + rows[1].partition(",")[2]]))
+    error = refused("export", "it2.fls", "--out", "b" + options[0], *options[1:], "--data", "empty.csv", code=1)
+    assert "must have a row without missing values" in error
+
+
 def test_export_writes_the_calibrated_interval(run: Run, refused: Refused, folder: Path) -> None:
     run("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--coverage", "0.7", "--out", "it2.fls")
     run("export", "it2.fls", "--out", "a.h")

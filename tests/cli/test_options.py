@@ -281,11 +281,14 @@ def test_missing_config_is_told(refused: Refused, config: Callable[[str], None])
     assert refused("train", "plant.csv", "--config", ".", code=2) == "'.' cannot be read: Is a directory."
 
 
-def test_several_integers_are_one_number_or_a_list() -> None:
-    setting = options.all_settings()["n_terms"]
+@pytest.mark.parametrize("name", ["n_terms", "frozen_rules"])
+def test_several_integers_are_one_number_or_a_list(name: str) -> None:
+    setting = options.all_settings()[name]
     assert setting.value(["3"]) == 3
     assert setting.value(["3", "4"]) == [3, 4]
-    with pytest.raises(UsageError, match="--n-terms must be an integer, or several by repeating it, got 'x'"):
+    with pytest.raises(
+        UsageError, match=f"{options.option_of(name)} must be an integer, or several by repeating it, got 'x'"
+    ):
         setting.value(["x"])
 
 

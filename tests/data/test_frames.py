@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +13,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+import torch
 
-from deepfls import FLSClassifier, FLSRegressor
+from deepfls import FLSClassifier, FLSRegressor, load
 from deepfls.data.frames import as_table, number_array, raw_values
 
 N = 40
@@ -55,6 +58,36 @@ def test_what_is_no_table_is_refused_with_what_to_do(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.tensor(X, requires_grad=True),
+        torch.tensor(X).bfloat16(),
+        torch.tensor(X).to_sparse(),
+        torch.tensor(10 * X).long(),
+        torch.tensor(X) > 0,
+    ],
+    ids=["with a gradient", "bfloat16", "sparse", "integers", "booleans"],
+)
+def test_tensor_is_the_array_of_its_values(tensor: torch.Tensor) -> None:
+    values = tensor.detach().to_dense().double().numpy()
+    np.testing.assert_array_equal(as_table(tensor), values)
+    model = FLSRegressor(**QUICK).fit(tensor, torch.tensor(Y, requires_grad=True))
+    expected = FLSRegressor(**QUICK).fit(as_table(tensor), Y)
+    np.testing.assert_array_equal(model.predict(tensor), expected.predict(as_table(tensor)))
+    assert FLSClassifier(**QUICK).fit(tensor, torch.tensor(Y > 0)).classes_.tolist() == [False, True]
+
+
+@pytest.mark.parametrize(("labels", "kind"), [([0, 1, 2], "i"), ([0.0, 1.0, 2.0], "f")], ids=["integers", "floats"])
+def test_numbers_among_python_objects_are_classes(labels: list[float], kind: str) -> None:
+    y = np.array(labels, dtype=object)[np.arange(len(X)) % 3]
+    model = FLSClassifier(**QUICK).fit(X, y)
+    assert model.classes_.tolist() == labels
+    assert model.classes_.dtype.kind == kind
+    with pytest.raises(ValueError, match=r"^y must hold classes, got numbers with fractions such as 0.5 "):
+        FLSClassifier(**QUICK).fit(X, np.where(y == 0, 0.5, y))
+
+
 def test_masked_values_are_missing() -> None:
     masked = np.ma.array(X, mask=X > 1.0)
     with_nan = np.where(X > 1.0, np.nan, X)
@@ -82,6 +115,13 @@ def test_column_of_any_type_is_read(column: Any, expected: object) -> None:
     assert getattr(found, "date", lambda: found)() == getattr(expected, "date", lambda: expected)()
 
 
+def test_categories_that_are_lists_are_left_out() -> None:
+    pairs = pd.Categorical.from_codes(np.arange(N) % 2, pd.Index([(1, 2), (3, 4)], tupleize_cols=False))
+    with pytest.warns(UserWarning, match=r"^Column 'c' holds lists or records and is left out\.$"):
+        model = FLSRegressor(**QUICK).fit(pd.DataFrame({"a": X[:, 0], "c": pairs}), Y)
+    assert model.system_.n_features == 1
+
+
 def test_dates_of_any_unit_are_the_same_inputs() -> None:
     days = np.datetime64("2024-01-01") + np.arange(2 * N).reshape(N, 2)
     model = FLSRegressor(**QUICK).fit(days, Y)
@@ -93,6 +133,9 @@ def test_dates_of_any_unit_are_the_same_inputs() -> None:
     [
         (pd.date_range("2024", periods=N), "y must hold numbers, got dates or durations"),
         ([object()] * N, "y must hold numbers, got values of the type object"),
+        ([10**400] * N, r"y must be within ±1e\+150, got a whole number of more digits than a float holds\."),
+        (["p" * 3000] * N, r"y must hold numbers, got text \('p{1,80}…'\); FLSClassifier learns classes\."),
+        (LABELS.astype("S4"), r"y must hold numbers, got text \('\w+'\); FLSClassifier"),
     ],
 )
 def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
@@ -112,12 +155,29 @@ def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
             r"y must have a class in every row, got none in row 0 \(1 such row in",
         ),
         (np.array([1, "x"] * (N // 2), dtype=object), "y must hold classes of one type, got int and str"),
+        (
+            pd.date_range("2024", periods=N),
+            r"y must hold text, numbers or booleans as classes, got dates \(Unknown label type: ",
+        ),
+        (np.arange(N).astype("m8[h]"), "y must hold text, numbers or booleans as classes, got durations"),
+        (
+            [Decimal(1), Decimal(2)] * (N // 2),
+            "y must hold text, numbers or booleans as classes, got values of the type Decimal",
+        ),
+        ([10**30, 10**31] * (N // 2), "y must hold text, .* as classes, got values of the type int"),
     ],
-    ids=["None", "NA", "two types"],
+    ids=["None", "NA", "two types", "dates", "durations", "decimals", "large numbers"],
 )
 def test_classes_that_are_none_are_refused(y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         FLSClassifier(**QUICK).fit(X, y)
+
+
+def test_bytes_are_classes_of_text(tmp_path: Path) -> None:
+    model = FLSClassifier(**QUICK).fit(X, LABELS.astype("S4"))
+    assert model.classes_.tolist() == ["down", "up"]
+    model.save(tmp_path / "m.fls")
+    np.testing.assert_array_equal(load(tmp_path / "m.fls").predict(X), model.predict(X))
 
 
 def test_nullable_booleans_are_classes_under_their_names() -> None:

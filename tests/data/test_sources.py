@@ -165,6 +165,27 @@ def test_infinity_is_an_error_under_either_rule(tmp_path: Path, nulls: str) -> N
         read_all(source)
 
 
+def test_infinity_beside_text_is_an_error_unless_it_counts_as_missing(tmp_path: Path) -> None:
+    table = pa.table({"a": [1.0, np.inf, 2.0, 3.0], "s": ["p", "q", "p", "q"], "y": [1.0, 2.0, 3.0, 4.0]})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    source = ParquetSource(tmp_path / "t.parquet", target="y")
+    message = (
+        r"^Column 'a' of row group 0 of .* must have a finite number in every row, got inf in data row 2; "
+        r"--missing-values inf counts it as missing\.$"
+    )
+    with pytest.raises(TableError, match=message):
+        source.with_columns(ColumnSettings(min_category_rows=1)).read(0)
+    taken = source.with_columns(ColumnSettings(min_category_rows=1, missing_values=["inf"])).read(0)
+    np.testing.assert_array_equal(taken.columns[0], [1.0, np.nan, 2.0, 3.0])
+
+
+def test_classes_with_fractions_are_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table({"a": [1.0, 2.0], "y": [1.0, 2.5]}), tmp_path / "t.parquet")
+    source = ParquetSource(tmp_path / "t.parquet", target="y")
+    with pytest.raises(TableError, match=r"must hold classes, got numbers with fractions such as 2\.5; FLSRegressor \("):
+        source.read(0, classes=True)
+
+
 def test_number_whose_square_overflows_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         TableError,
@@ -184,6 +205,12 @@ def test_other_rule_for_nulls_is_refused(path: Path) -> None:
 
 
 # Files that are wrong
+
+
+def test_column_names_that_come_twice_are_refused(tmp_path: Path) -> None:
+    parquet.write_table(pa.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"]), tmp_path / "t.parquet")
+    with pytest.raises(TableError, match=r"must have distinct column names to be read in parts: rename those that come "):
+        ParquetSource(tmp_path / "t.parquet", target="y")
 
 
 def test_missing_column_is_named(path: Path) -> None:

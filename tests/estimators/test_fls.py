@@ -113,6 +113,19 @@ def test_missing_class_in_a_list_is_refused() -> None:
         classifier().fit(X[:3], ["a", float("nan"), "b"])
 
 
+def test_class_weights_of_zero_for_all_rows_are_refused() -> None:
+    zeros = dict.fromkeys(np.unique(LABELS).tolist(), 0)
+    with pytest.raises(ValueError, match=r"^class_weight must leave a row with a weight above 0, got 0 for every class "):
+        classifier(class_weight=zeros).fit(X, LABELS)
+
+
+def test_classes_of_an_eval_set_are_read_like_those_of_y() -> None:
+    labels = np.unique(LABELS, return_inverse=True)[1].ravel()
+    for y in (labels.astype(object), LABELS.astype("S8")):
+        model = classifier().fit(X[:30], y[:30], eval_set=(X[30:], y[30:]))
+        assert np.isfinite(model.history_[0]["validation_loss"])
+
+
 @pytest.mark.parametrize("wrong", ["equal", [1, 2]])
 def test_class_weight_of_another_kind_is_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"^class_weight must be 'balanced' or a dictionary of weights by class, got "):

@@ -182,3 +182,15 @@ def test_intervals_of_fewer_rows_than_rules_are_restored(tmp_path: Path) -> None
     model.save(tmp_path / "model.fls")
     for own, restored in zip(model.predict_interval(X), load(tmp_path / "model.fls").predict_interval(X), strict=True):
         np.testing.assert_array_equal(restored, own)
+
+
+@pytest.mark.parametrize("refit", [False, True])
+def test_groups_of_values_that_are_not_known_are_restored(tmp_path: Path, refit: bool) -> None:
+    table = pd.DataFrame(X, columns=[f"x{m}" for m in range(X.shape[1])])
+    table["group"] = np.resize(np.array(["a", "b", None], dtype=object), len(table))
+    model = FLSRegressor(**TINY, coverage=0.5, group_calibration="group", refit=refit).fit(table, Y)
+    model.save(tmp_path / "model.fls")
+    for own, restored in zip(
+        model.predict_interval(table), load(tmp_path / "model.fls").predict_interval(table), strict=True
+    ):
+        np.testing.assert_array_equal(restored, own)

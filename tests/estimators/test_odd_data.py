@@ -77,6 +77,16 @@ def test_sparse_tables_are_learned_from() -> None:
     np.testing.assert_array_equal(model.predict(frame.astype(pd.SparseDtype(float, 0.0))), model.predict(frame))
 
 
+def test_sparse_or_masked_row_is_explained_as_the_row_it_means() -> None:
+    table = np.where(np.abs(X) > 1, X, 0.0)
+    model = FLSRegressor(**QUICK).fit(table, Y)
+    for form in (sparse.csr_matrix, sparse.csr_array):
+        np.testing.assert_array_equal(model.explain(form(table)[:1]).pushes.y, model.explain(table[0]).pushes.y)
+    masked = np.ma.MaskedArray(table[0], [False, True, False])
+    for row in (masked, masked[np.newaxis]):
+        np.testing.assert_array_equal(model.explain(row).pushes.y, model.explain([table[0, 0], None, table[0, 2]]).pushes.y)
+
+
 def test_sparse_frames_too_large_to_be_made_dense_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "MAX_DENSE", 899)
     message = r"^X must have at most 899 values in sparse form, which are made dense, got 900; choose fewer columns"

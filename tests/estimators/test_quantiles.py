@@ -188,6 +188,11 @@ def test_wrong_levels_are_refused(levels: Any, message: str) -> None:
         fitted("alpha").predict_quantiles(X[:5], levels)
 
 
+def test_levels_that_are_no_numbers_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^levels must be numbers, got 'median'\.$"):
+        fitted("alpha").predict_quantiles(X[:5], "median")
+
+
 def test_a_coverage_that_the_rows_cannot_promise_is_refused() -> None:
     with pytest.raises(ValueError, match="The calibration set must have 999 rows or more"):
         fitted("alpha").predict_interval(X[:5], coverage=0.999)

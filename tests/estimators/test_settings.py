@@ -150,6 +150,7 @@ BAD_SETTINGS = [
         "validation_fraction must be greater than 0 and less than 1, got 1.0.",
     ),
     ({"dtype": "float16"}, ValueError, "dtype must be one of 'float32', 'float64', got 'float16'. Did you mean 'float64'?"),
+    ({"device": "meta"}, ValueError, "device must be 'auto' or a torch device of this machine, got 'meta'."),
     ({"device": "gpu"}, ValueError, "device must be 'auto' or a torch device of this machine, got 'gpu'."),
     ({"patience": 0}, ValueError, "patience must be at least 1, got 0."),
     ({"epochs": "many"}, ValueError, "epochs must be a number or 'auto', got 'many'."),

@@ -73,6 +73,8 @@ def test_words_that_do_not_fit_are_refused() -> None:
         regressor(n_terms=3, words={"heat": ["cold", "hot"]}).fit(TABLE, Y)
     with pytest.raises(ValueError, match="words must be one of 'heat', 'flow', 'load', got 'heet'"):
         regressor(n_terms=3, words={"heet": ["a", "b", "c"]}).fit(TABLE, Y)
+    with pytest.raises(TypeError, match=r"^words must be a dictionary of the words of every input, got 'low'\.$"):
+        regressor(n_terms=3, words="low").fit(TABLE, Y)
     with pytest.raises(ValueError, match="words must be given with n_terms"):
         regressor(words={"heat": ["a", "b", "c"]}).fit(TABLE, Y)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from deepfls import load
+from deepfls import FLSRegressor, load
 from deepfls.export import FisFileError, read_fis
 
 VALVE = """% written by an expert
@@ -203,6 +203,10 @@ def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:
     path.write_bytes(b" " * 10_000_001)
     with pytest.raises(FisFileError, match="is larger than 10,000,000 bytes"):
         read_fis(path)
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(x, x[:, 0]).to_fis(tmp_path / "x.t2fis")
+    with pytest.raises(FisFileError, match=r"^x\.t2fis, line \d+: a \.t2fis file of the IT2-FLS toolbox cannot be read; "):
+        read_fis(tmp_path / "x.t2fis")
 
 
 @given(st.integers(0, len(VALVE) - 1), st.text(alphabet="0123456789[]'=,:;.-\n eE\x00", max_size=4))

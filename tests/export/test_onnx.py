@@ -99,6 +99,20 @@ def test_classifier_gives_probabilities(tmp_path: Path) -> None:
     np.testing.assert_allclose(y_right, logits.y_right, atol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["t1", "it2", "gt2"])
+@pytest.mark.parametrize("missing", [False, True])
+def test_every_constant_is_used(kind: str, missing: bool) -> None:
+    import onnx
+
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    y = x[:, 0].copy()
+    x[::5, 1] = np.nan if missing else 0.0
+    plain = PlainSystem.of(FLSRegressor(kind=kind, n_rules=2, epochs=1, random_state=0).fit(x, y))
+    graph = onnx.load_from_string(onnx_bytes(plain)).graph
+    used = {name for node in graph.node for name in node.input}
+    assert {constant.name for constant in graph.initializer} <= used
+
+
 def test_model_that_disagrees_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     other = onnx_bytes(random_plain_system(1, kind="t1", n_features=2, n_outputs=1))
     monkeypatch.setattr("deepfls.export.onnx.onnx_bytes", lambda *_: other)

@@ -138,6 +138,23 @@ def test_rows_with_unknown_inputs_are_measured_and_shown() -> None:
     json.dumps(content, allow_nan=False)
 
 
+def test_input_that_no_row_has_is_reported_without_numbers(tmp_path: Path) -> None:
+    model = FLSRegressor(n_rules=3, epochs=2, random_state=0).fit(X, Y[:, 0])
+    x = X.copy()
+    x[:, 1] = np.nan
+    summary = payload_of(model, x, Y[:, 0])["data"]["summary"]
+    for name, expected in (
+        ("least", x.min(axis=0)),
+        ("largest", x.max(axis=0)),
+        ("mean", x.mean(axis=0)),
+        ("spread", x.std(axis=0)),
+    ):
+        assert summary[name][1] is None
+        assert summary[name][0] == pytest.approx(expected[0])
+    model.to_card(tmp_path / "card.html", x, Y[:, 0])
+    assert model.explain_data(x, Y[:, 0]).gradient[1] == 0.0
+
+
 def test_page_has_calibrated_intervals_at_any_point_and_for_its_rows() -> None:
     for refit in (False, True):
         model = FLSRegressor(n_rules=3, epochs=3, coverage=0.8, refit=refit, random_state=0).fit(X, Y[:, 0])

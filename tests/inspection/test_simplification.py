@@ -58,6 +58,17 @@ def test_exact_copies_are_merged_without_a_larger_error() -> None:
     assert report.error_after <= report.error_before * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("settings", [{"kind": "t1"}, {"kind": "it2"}, {"kind": "gt2"}, {"n_terms": 3}])
+def test_rows_with_missing_values_are_simplified_for(settings: dict[str, Any]) -> None:
+    x = np.where(RNG.random(PLAIN.shape) < 0.2, np.nan, PLAIN)
+    model = FLSRegressor(**{"n_rules": 5, "epochs": 20, "random_state": 0, **settings}).fit(x, TARGET)
+    fewer, report = model.simplify(x, TARGET, tolerance=0.5)
+    assert report.steps
+    assert report.error_before == pytest.approx(root_mean_squared_error(TARGET, model.predict(x)), rel=1e-8)
+    assert report.error_after == pytest.approx(root_mean_squared_error(TARGET, fewer.predict(x)), rel=1e-8)
+    assert report.error_after <= report.error_before * 1.5
+
+
 def test_dead_rule_is_pruned() -> None:
     model = FLSRegressor(kind="t1", n_rules=4, tnorm="product", epochs=60, random_state=0, centers_within="free").fit(
         PLAIN, TARGET
@@ -118,6 +129,7 @@ def test_simplified_estimator_can_be_trained_on() -> None:
     [
         ({"tolerance": -0.1}, "tolerance must be at least 0, got -0.1."),
         ({"y": Y[:3, 0]}, "X and y must have the same number of rows, got 150 and 3."),
+        ({"y": None}, "y must be given: the true values of the rows of X."),
         ({"y": np.full(150, np.nan)}, "y must be finite, got NaN in row"),
     ],
 )
@@ -189,6 +201,24 @@ def test_refit_lowers_the_error_where_weights_do_not_depend_on_consequents(name:
     fitted = subset.refitted(z, targets, len(z))
     before, after = (np.mean((one.plain.reduced(*one.values).y - targets) ** 2) for one in (subset, fitted))
     assert after < before
+
+
+@pytest.mark.parametrize("name", ["t1", "nt"])
+def test_refit_with_missing_values_is_a_least_squares_solution(name: str) -> None:
+    s, z = scaled(name)
+    z = np.where(np.random.default_rng(3).random(z.shape) < 0.2, np.nan, z)
+    targets = regressor(name).y_scaling_.apply(Y)
+    fitted = RuleSubset.of(s, z).refitted(z, targets, len(z)).plain
+
+    def error(system: PlainSystem) -> float:
+        return float(np.square(system.output(z).y - targets).sum())
+
+    for field in ("intercepts", "slopes"):
+        values = getattr(fitted, field)
+        for step in (-1e-3, 1e-3):
+            changed = values.copy()
+            changed[1] += step
+            assert error(replace(fitted, **{field: changed})) > error(fitted)
 
 
 def test_filled_system_has_the_values() -> None:

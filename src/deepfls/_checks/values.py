@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -39,6 +40,14 @@ def check_finite_table(name: str, values: Array, columns: Sequence[str] | None =
     advice = "; NaN in its place counts as a missing value" if missing else ""
     n_bad = counted(int(bad.sum()), "such value")
     raise ValueError(f"{name} must be {rule}, got {got} in {where} ({n_bad} in all){advice}.")
+
+
+def without_torch(values: Any) -> Any:
+    """A tensor of torch, of any device, layout and type, as an array of NumPy; anything else as it is."""
+    if not (hasattr(values, "detach") and hasattr(values, "is_floating_point")):
+        return values
+    values = values.detach().cpu().to_dense()
+    return (values.double() if values.is_floating_point() else values).numpy()
 
 
 def comparable(values: Array) -> Array:
@@ -97,6 +106,7 @@ def check_targets_given(y: Any) -> None:
 def check_number_targets(y: Any) -> Array:
     """Return targets as float64, (rows,) or (rows, outputs)."""
     check_targets_given(y)
+    y = without_torch(y)
     values = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
     if values.dtype.kind == "c":
         raise ValueError("y must hold real numbers, got: Complex data not supported.")
@@ -106,6 +116,8 @@ def check_number_targets(y: Any) -> Array:
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
     try:
         return values.astype(np.float64)
+    except OverflowError:
+        raise ValueError(f"y must be within ±{LARGEST:g}, got a whole number of more digits than a float holds.") from None
     except (TypeError, ValueError) as error:
         is_text = "string to float" in str(error)
         got = f"text ({quoted_text(error)})" if is_text else f"values of the type {type(values.flat[0]).__name__}"
@@ -119,5 +131,6 @@ def check_same_length(x: Any, y: Any) -> None:
 
 
 def quoted_text(error: Exception) -> str:
-    """The text of a "could not convert string to float: ..." error, in quotes."""
-    return str(error).split(": ", 1)[-1].removeprefix("np.str_(").removesuffix(")")
+    """The text of a "could not convert string to float: ..." error, in quotes, the first 80 characters."""
+    text = re.sub(r"^np\.(?:str|bytes)_\((.*)\)$", r"\1", str(error).split(": ", 1)[-1], flags=re.DOTALL).removeprefix("b")
+    return text if len(text) <= 82 else f"{text[:81]}…'"

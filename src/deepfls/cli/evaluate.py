@@ -117,7 +117,7 @@ def _measure_stream(
 
     def chunks() -> Iterator[tuple[Any, Array]]:
         for data in tables_of(files, range(group.rank, len(files.groups), group.size), columns):
-            known = with_targets(data, model.layout, nulls, is_part=True)
+            known = with_targets(data, model.layout, nulls, is_part=True, trains=False)
             counts.add_(torch.tensor([known.n_rows, data.n_rows - known.n_rows]))
             if known.n_rows:
                 yield model.inputs(known), model.targets(known)

@@ -70,9 +70,9 @@ class Model(TableModel):
         if not names or not set(names) <= set(table.names):
             return TableRows(table, model.inputs(table), None)
         if not all_rows:
-            table = with_targets(table, model.layout, nulls)
+            table = with_targets(table, model.layout, nulls, trains=False)
             return TableRows(table, model.inputs(table), model.targets(table))
-        known = has_targets(table, model.layout)
+        known = has_targets(table, model.layout, trains=False)
         y = np.full((table.n_rows, len(names)), None, dtype=object)
         if known.any():
             y[known] = model.targets(table.filtered(known)).reshape(-1, len(names))

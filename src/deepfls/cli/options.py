@@ -252,9 +252,11 @@ def settings_of(name: str) -> Mapping[str, Setting]:
 
 
 def _members(annotation: ast.expr) -> list[str]:
-    """The members of a union without what stands in brackets: int and str of ``int | str``."""
+    """The members of a union: int and str of ``int | str``. Of what stands in brackets only int of ``Sequence[int]``."""
     if isinstance(annotation, ast.BinOp):
         return _members(annotation.left) + _members(annotation.right)
+    if ast.unparse(annotation) == "Sequence[int]":
+        return ["Sequence", "int"]
     return [ast.unparse(annotation.value if isinstance(annotation, ast.Subscript) else annotation)]
 
 

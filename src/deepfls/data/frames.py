@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import Array
+from deepfls._checks.values import Array, without_torch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,6 +39,7 @@ def as_table(table: Any) -> Any:
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
         _check_dense_size(*table.shape)
         return np.asarray(table.toarray())
+    table = without_torch(table)
     hint = _not_a_table(table)
     if hint:
         raise TypeError(f"X must be a table of rows and columns, got {hint}.")
@@ -167,6 +168,9 @@ def _simple(values: Any) -> Any:
     if types.is_run_end_encoded(kind):
         values = pc.run_end_decode(values)
         kind = values.type
+    if types.is_dictionary(kind) and types.is_nested(kind.value_type):
+        whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        return whole.dictionary.take(whole.indices)  # lists, which cast() does not decode
     if types.is_dictionary(kind) and not is_text(kind):
         # Categories that are numbers stay categories, under their texts.
         return as_text(values.cast(kind.value_type)).dictionary_encode()

@@ -166,8 +166,11 @@ def weights(data: DataTable, layout: Layout) -> Array | None:
     return values
 
 
-def has_targets(data: DataTable, layout: Layout) -> Array:
-    """Which rows have a value in every target column, (rows,)."""
+def has_targets(data: DataTable, layout: Layout, *, trains: bool = True) -> Array:
+    """Which rows have a value in every target column, (rows,).
+
+    Unless the rows are those that a model ``trains`` on, errors advise no option of a training.
+    """
     found = np.ones(data.n_rows, dtype=bool)
     for name in layout.targets:
         column = data.column(name)
@@ -175,7 +178,7 @@ def has_targets(data: DataTable, layout: Layout) -> Array:
         if kind in ("text", "category"):
             found &= distinct_texts(column, layout.missing_values)[1] >= 0
             if kind == "text" and layout.target_kind == "number":
-                found &= ~np.isnan(numbers(data, name, layout, _AS_CLASSES))
+                found &= ~np.isnan(numbers(data, name, layout, _AS_CLASSES if trains else ""))
         elif kind == "number":
             found &= ~np.isnan(without_sentinels(number_array(column), layout.missing_values))
         else:
@@ -183,16 +186,20 @@ def has_targets(data: DataTable, layout: Layout) -> Array:
     return found
 
 
-def with_targets(data: DataTable, layout: Layout, nulls: str = "drop", *, is_part: bool = False) -> DataTable:
+def with_targets(
+    data: DataTable, layout: Layout, nulls: str = "drop", *, is_part: bool = False, trains: bool = True
+) -> DataTable:
     """The rows that have a target and a weight; a warning counts the others, or an error where ``nulls`` is "error".
 
     A table without any such row is an error. One that ``is_part`` of a larger table may have none, and gives no warning.
+    ``trains`` is that of :func:`has_targets`.
     """
-    known = has_targets(data, layout)
+    known = has_targets(data, layout, trains=trains)
     for name in layout.targets:
         if pa.types.is_floating(data.column(name).type):
             values = np.where(known, number_array(data.column(name)), np.nan)
-            _require_finite(data, name, values, "; --missing-values inf leaves such rows out")
+            option = "--missing-values inf" if trains else "an empty value in its place"
+            _require_finite(data, name, values, f"; {option} leaves such rows out")
     weight = weights(data, layout)
     what = "a target"
     if weight is not None and np.isnan(weight).any():
@@ -210,7 +217,7 @@ def with_targets(data: DataTable, layout: Layout, nulls: str = "drop", *, is_par
         if n_missing == data.n_rows:
             name = quoted(layout.targets[0])
             raise TableError(f"{data.label} must have rows with a target, got no value in column {name}.")
-        hint = _class_hint(data, layout) if layout.missing_values is None else ""
+        hint = _class_hint(data, layout) if layout.missing_values is None and trains else ""
         warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out{hint}.", stacklevel=3)
     return data.filtered(known)
 
@@ -275,6 +282,18 @@ def targets(data: DataTable, layout: Layout, *, classes: bool) -> Array:
     distinct, places = distinct_texts(data.column(layout.targets[0]), (), strip=False)
     require_rows(data, layout.targets[0], "text", places < 0)
     return np.array(distinct, dtype=str)[places]
+
+
+def class_targets(data: DataTable, layout: Layout) -> Array:
+    """The classes of rows that have them, (rows,); an error where they are numbers with fractions."""
+    labels = targets(data, layout, classes=True)
+    if labels.dtype.kind == "f":
+        fraction = float(labels[labels != np.rint(labels)][0])
+        raise TableError(
+            f"Column {quoted(layout.targets[0])} of {data.label} must hold classes, got numbers with fractions such as "
+            f"{fraction:g}; FLSRegressor (--task regression) learns numbers."
+        )
+    return labels
 
 
 def tell_of_copies(x: pa.Table, y: Array) -> None:

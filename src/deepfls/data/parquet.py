@@ -136,6 +136,10 @@ class ParquetFiles:
     def table(self, number: int, columns: Sequence[str] | None = None) -> DataTable:
         """The row group of that number in :attr:`groups`."""
         group = self.groups[number]
+        if columns is not None and len(set(columns)) < len(columns):
+            raise TableError(
+                f"{self.label} must have distinct column names to be read in parts: rename those that come again."
+            )
         label = f"row group {group.group} of {quoted_file(self.files[group.file])}"
         try:
             table = self._opened(group.file).read_row_group(group.group, columns=columns, use_threads=False)

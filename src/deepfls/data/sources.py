@@ -23,7 +23,7 @@ from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.data.frames import filled_array, kind_of, raw_table
-from deepfls.data.layout import Layout, has_targets, learn_layout, numbers, require_rows, targets
+from deepfls.data.layout import Layout, class_targets, has_targets, inputs, learn_layout, numbers, require_rows
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.parquet import ParquetFiles
 from deepfls.data.scaling import Scaling, Standardizer, wild_bounds
@@ -187,7 +187,7 @@ class ParquetSource:
             n_dropped = int((~known & self._chosen(rows)).sum())
             rows, data = rows[known], data.filtered(known)
         try:
-            labels = targets(data, self.layout, classes=True) if classes else None
+            labels = class_targets(data, self.layout) if classes else None
             last = [*([] if classes else self.layout.targets), *self._weights]
             columns = self._encoded(data, last) if inputs else _number_columns(data, last, self.layout)
         except TableError as error:
@@ -207,7 +207,7 @@ class ParquetSource:
         names = list(self.layout.features)
         if self._table is None:
             return _number_columns(data, [*names, *last], self.layout, n_inputs=len(names))
-        x = self._table.encoded(raw_table(data.table.select(names), names), tell=False)
+        x = self._table.encoded(raw_table(inputs(data, self.layout), names), tell=False)
         return np.concatenate([x.T, _number_columns(data, last, self.layout)])
 
     def _chosen(self, rows: Array) -> Array:

@@ -48,7 +48,7 @@ _WITH_UNIT = re.compile(rf"[+\-\u2212]?(?:[\d.,]|{_SPACES.pattern})*\d\s*((?:[^\
 ISO = "ISO 8601"  # a date with a time, which may have fractions of a second and a time zone
 _ISO = (
     r"^(?P<day>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d)(?::(?P<second>\d\d(?:\.\d+)?))?"
-    r"\s?(?:Z|(?P<zone>[+-]\d\d):?(?P<minute>\d\d)?)?$"
+    r"\s?(?:Z|UTC|GMT|(?P<zone>[+-]\d\d):?(?P<minute>\d\d)?)?$"
 )
 _DAY_FORMATS = (
     *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y", "%d %b %Y", "%b %d, %Y"),
@@ -58,6 +58,8 @@ _TIME_FORMATS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 _DATE_FORMATS = (
     ISO,
     *(f"{day}{time}" for day in _DAY_FORMATS for time in ("", *(f" {time}" for time in _TIME_FORMATS), "T%H:%M:%S")),
+    *(f"%a, %d %b %Y %H:%M:%S {zone}" for zone in ("GMT", "+0000")),  # of mails and web servers
+    *("%a %b %d %H:%M:%S %Y", "%Y%m%dT%H%M%S", "%Y%m%dT%H%M%SZ"),
     *("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y"),
     *_TIME_FORMATS,
 )

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text
+from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text, without_torch
 from deepfls.data.arrays import ArraySource, Samples, Source
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
@@ -339,7 +339,7 @@ def _checked_weight(sample_weight: Any, x: Array) -> Array | None:
     if sample_weight is None:
         return None
     try:
-        weight = np.asarray(_check_sample_weight(sample_weight, x, ensure_non_negative=True))
+        weight = np.asarray(_check_sample_weight(without_torch(sample_weight), x, ensure_non_negative=True))
     except ValueError as error:
         if "string to float" not in str(error):
             raise

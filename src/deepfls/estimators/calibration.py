@@ -274,7 +274,7 @@ def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> No
 
 def group_name(values: Array) -> str:
     """A group as text: its value, or its values in parentheses; "" without groups."""
-    texts = [f"{value:g}" for value in values]
+    texts = [f"{value:g}" if math.isfinite(value) else "missing" for value in values]
     return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
 
 

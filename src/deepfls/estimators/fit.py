@@ -331,9 +331,9 @@ def _check_continued(earlier: FitResult, n_systems: int, classes: Array | None, 
 
 def _check_device(name: Any) -> torch.device:
     """The torch device of that name, if this machine has it; "auto" takes a CUDA device where there is one."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
+    name = ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
     try:
+        torch.zeros(1, device=name).item()  # not on the device "meta", which has no values
         return torch.empty(0, device=name).device
     except (AssertionError, RuntimeError, TypeError):
         raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.arguments import check_number, counted
@@ -18,6 +18,7 @@ from deepfls._checks.values import (
     check_same_length,
     check_targets_given,
     softmax,
+    without_torch,
 )
 from deepfls.data.frames import is_none
 from deepfls.data.written import alike
@@ -179,7 +180,7 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
             )
 
         def of_eval_set(values: Any) -> Array:
-            known = column_or_1d(values)
+            known = _labels(values)
             unknown = np.setdiff1d(known, classes)
             if len(unknown):
                 raise ValueError(f"y of eval_set must hold classes of y, got {str(unknown[0])!r}.")
@@ -211,7 +212,10 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
                     f"class_weight must name classes of y, {', '.join(map(str, classes))}, got {unknown[0]!r}."
                 )
             factors = np.array([named.get(str(name), 1.0) for name in classes])
-        return factors[places.ravel()] * (1.0 if weight is None else weight)
+        found = factors[places.ravel()] * (1.0 if weight is None else weight)
+        if not found.any():
+            raise ValueError("class_weight must leave a row with a weight above 0, got 0 for every class that has rows.")
+        return found
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (rows, classes), in the order of ``classes_``."""
@@ -266,11 +270,20 @@ def names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:
 
 
 def _labels(y: Any) -> Array:
-    """Classes (rows,) as they are named; nullable booleans of pandas are booleans."""
+    """Classes (rows,) as they are named; numbers and booleans in a column of objects, or nullable ones, are such."""
+    y = without_torch(y)
     is_boolean = str(getattr(y, "dtype", "")) == "boolean" and not y.isna().any()
     if isinstance(y, list | tuple) and any(map(is_none, y)):
         y = np.array(y, dtype=object)  # NumPy would write NaN beside text as the text "nan"
-    return np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+    labels = np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+    if labels.dtype.kind == "S":
+        return np.char.decode(labels)
+    if labels.dtype.kind in "Mm":
+        raise ValueError(_no_classes("dates" if labels.dtype.kind == "M" else "durations"))
+    if labels.dtype.kind == "O" and all(isinstance(v, Real) and v == v for v in labels):  # not NaN
+        numbers = np.array(labels.tolist())
+        return numbers if numbers.dtype.kind in "bif" else labels
+    return labels
 
 
 def _check_labels(labels: Array) -> None:
@@ -292,4 +305,13 @@ def _check_labels(labels: Array) -> None:
     types = sorted({type(label).__name__ for label in labels})
     if len(types) > 1 and "str" in types:
         raise ValueError(f"y must hold classes of one type, got {' and '.join(types)} (Unknown label type: unknown).")
-    check_classification_targets(labels)
+    if "str" not in types:
+        raise ValueError(_no_classes(f"values of the type {types[0]}"))
+
+
+def _no_classes(got: str) -> str:
+    """The error for labels that are no classes, with the words that scikit-learn's checks look for."""
+    return (
+        f"y must hold text, numbers or booleans as classes, got {got} (Unknown label type: unknown); their texts, such as "
+        "pandas.Series(y).astype(str), can be classes."
+    )

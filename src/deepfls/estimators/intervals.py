@@ -243,7 +243,10 @@ class CalibratedModel:
 
         They come from the calibration where there is one, else from the planes of a system that ``learned`` all of them.
         """
-        asked = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        try:
+            asked = np.atleast_1d(np.asarray(levels, dtype=np.float64))
+        except (TypeError, ValueError):
+            raise TypeError(f"levels must be numbers, got {levels!r:.80}.") from None
         if asked.ndim != 1 or len(asked) == 0:
             raise ValueError(f"levels must be one level or a list of them, got shape {asked.shape}.")
         outside = ~((asked > 0) & (asked < 1))

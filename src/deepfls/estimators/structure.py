@@ -63,6 +63,8 @@ class Structure:
 
     def term_words(self, words: Mapping[str, Sequence[str]] | None, names: Sequence[str]) -> list[list[str]]:
         """Words for the terms of every input, from low to high; empty where every rule has sets of its own."""
+        if words is not None and not isinstance(words, Mapping):
+            raise TypeError(f"words must be a dictionary of the words of every input, got {words!r}.")
         given = {} if words is None else dict(words)
         for name, chosen in given.items():
             place = names.index(check_option("words", name, tuple(names)))

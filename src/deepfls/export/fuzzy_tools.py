@@ -285,6 +285,9 @@ class _FisFile:
             raise self.fail(line, f"Range must be [smallest largest], got {text[:60]!r}")
         made = _Variable(self.text(entries, "name", f"{kind}{place}"), (limits[0], limits[1]), {}, {})
         for number in range(1, self.count(entries, "nummfs", where) + 1):
+            if f"mf{number}u" in entries:
+                line = entries[f"mf{number}u"][1]
+                raise self.fail(line, "a .t2fis file of the IT2-FLS toolbox cannot be read; a .fis file can")
             value, line = entries.get(f"mf{number}", ("", where))
             match = _MEMBERSHIP.fullmatch(value)
             if match is None:

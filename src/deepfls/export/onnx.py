@@ -222,10 +222,10 @@ class _SystemNodes:
         self.consequents = g.node("Add", linear, g.constant("intercepts", t.intercepts[np.newaxis]))
         if plain.kind == "t1":
             return
-        heights = g.constant("log_heights", t.log_heights)
         if known and plain.alphas is None:
-            each = g.constant("each_log_height", plain.grade_power * plain.log_heights.T)
-            heights = g.node("MatMul", known, each)
+            heights = g.node("MatMul", known, g.constant("each_log_height", plain.grade_power * plain.log_heights.T))
+        else:
+            heights = g.constant("log_heights", t.log_heights)
         lower = g.node("Add", exponents("lower_weights", t.lower_weights), heights)
         self.lower = g.node("Min", lower, self.upper)
 

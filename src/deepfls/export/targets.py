@@ -6,6 +6,7 @@ Text comes from Jinja templates; numbers and names are written so that another l
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -39,6 +40,7 @@ def with_finite_widths(model: PlainModel) -> PlainModel:
 def rows_for(plain: AnyModel, rows: Any, n_drawn: int) -> Array:
     """Rows (rows, features) in the units of the data: those given, or drawn, always the same ones for the same system.
 
+    A system that was trained without missing values gives NaN for rows that have some in C and ONNX, so they are left out.
     Half of the drawn rows are uniform over the range of the training data. The other half lie around the centers of the
     rules, where most data are.
     """
@@ -46,8 +48,18 @@ def rows_for(plain: AnyModel, rows: Any, n_drawn: int) -> Array:
         values = np.asarray(rows, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != plain.n_features or len(values) == 0:
             raise ValueError(f"X must have shape (rows, features) with features={plain.n_features}, got {values.shape}.")
-        check_finite_table("X", values, missing=plain.missing)
-        return values
+        check_finite_table("X", values, missing=True)
+        whole = np.ones(len(values), dtype=bool) if plain.missing else ~np.isnan(values).any(axis=1)
+        if not whole.any():
+            raise ValueError("X must have a row without missing values, because the model was trained without any.")
+        if not whole.all():
+            n_left_out = int((~whole).sum())
+            are = "is" if n_left_out == 1 else "are"
+            warnings.warn(
+                f"{counted(n_left_out, 'row')} of X with missing values {are} not compared: the exported model gives NaN.",
+                stacklevel=2,
+            )
+        return values[whole]
     low, high = input_box(plain)
     rng = np.random.default_rng(0)
     uniform = rng.uniform(low, high, (n_drawn - n_drawn // 2, plain.n_features))

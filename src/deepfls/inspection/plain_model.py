@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
-from deepfls.data.frames import raw_table
+from deepfls.data.frames import as_table, raw_table
 from deepfls.estimators.calibration import Calibration
 from deepfls.functional.constants import MAX_SIGMA, MIN_RATIO, MIN_SIGMA
 from deepfls.inspection.plain import PlainOutput, PlainSystem, RuleValues, RuleWeights, firing_shares
@@ -285,6 +285,8 @@ def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     n_columns = estimator.n_features_in_
     if hasattr(x, "to_frame") and getattr(x, "ndim", 0) == 1:  # a row of a data frame
         x = x.to_frame().T.infer_objects()
+    if hasattr(x, "toarray") or isinstance(x, np.ma.MaskedArray):  # of which an array of objects has other values
+        x = as_table(x)
     given = tuple(x.shape) if hasattr(x, "shape") else np.shape(x)  # an array of all columns may not exist
     shape = (1, *given) if len(given) == 1 else given
     if shape != (1, n_columns):
@@ -347,6 +349,8 @@ def check_rows_given(X: Any, y: Any) -> None:
 
 def true_values(plain: AnyModel, x: Array, y: Any) -> Array:
     """True values for rows x: classes (rows,) of a classifier, finite numbers (rows, outputs) of a regressor."""
+    if y is None:
+        raise ValueError("y must be given: the true values of the rows of X.")
     check_same_length(x, y)
     if plain.classes is not None:
         return np.asarray(y)

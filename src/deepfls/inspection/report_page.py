@@ -61,10 +61,10 @@ _NO_WIDTH = 1e150
 # Measures that are shares, which read as percentages.
 SHARES = ("accuracy", "covered")
 _SUMMARY: dict[str, Callable[..., Array]] = {
-    "least": np.nanmin,
-    "largest": np.nanmax,
-    "mean": np.nanmean,
-    "spread": np.nanstd,
+    "least": np.ma.min,
+    "largest": np.ma.max,
+    "mean": np.ma.mean,
+    "spread": np.ma.std,
 }
 _FOOTPRINTS = {"h": "heights", "s": "widths", "hs": "heights and widths"}
 
@@ -297,7 +297,7 @@ def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, A
     """Summary and sample of the rows; error measures if the true values are given."""
     count = max(1, min(_SAMPLE_ROWS, _SAMPLE_NUMBERS // s.n_features, len(x)))
     chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
-    truth = told = None
+    known, truth, told = np.ma.masked_invalid(x), None, None
     if y is not None:
         truth = true_values(s, x, y)
         shown = truth.reshape(len(x), -1)[chosen].tolist()
@@ -305,7 +305,7 @@ def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, A
     calibrated = None if calibration_of(estimator) is None else calibrated_rows(estimator, x[chosen])
     return {
         "rows": len(x),
-        "summary": {name: _finite(f(x, axis=0)) for name, f in _SUMMARY.items()},
+        "summary": {name: _finite(np.ma.filled(f(known, axis=0), np.nan)) for name, f in _SUMMARY.items()},
         "metrics": [] if truth is None else measures_of(estimator, s, x, truth),
         "intervals": None if calibrated is None or estimator._classifies else calibrated.tolist(),
         "sets": None if calibrated is None or not estimator._classifies else calibrated.tolist(),

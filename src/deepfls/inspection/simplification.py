@@ -308,14 +308,18 @@ class RuleSubset(NamedTuple):
         The weights are the derivatives of the output by the consequents, also at the ends of a type-reduced set (envelope
         theorem), so this is a Gauss-Newton step.
         """
-        s, x, values = self.plain, z[:n_rows], self.first_rows(n_rows).values
+        s, x, values = self.plain, self.plain.clipped(z[:n_rows]), self.first_rows(n_rows).values
         weights = s.weights(*values).crisp
         residual = targets[:n_rows] - np.einsum("npk,npk->nk", weights, values.consequents)
         linear = s.order == 1 and s.n_rules * (s.n_features + 1) <= _UNKNOWNS
-        columns = np.concatenate([np.ones((len(x), 1)), x], axis=1) if linear else np.ones((len(x), 1))
+        columns = np.ones((len(x), 1, 1))
+        if linear:
+            unknown = np.isnan(x)[:, np.newaxis]  # a rule takes the center of its set in place of an unknown input
+            inputs = np.where(unknown, s.centers, x[:, np.newaxis]) if unknown.any() else x[:, np.newaxis]
+            columns = np.concatenate([np.ones((*inputs.shape[:2], 1)), inputs], axis=2)
         intercepts, slopes = s.intercepts.copy(), s.slopes.copy()
         for k in range(s.n_outputs):
-            design = (weights[:, :, k, np.newaxis] * columns[:, np.newaxis, :]).reshape(len(x), -1)
+            design = (weights[:, :, k, np.newaxis] * columns).reshape(len(x), -1)
             gram = design.T @ design
             gram[np.diag_indices_from(gram)] += _RIDGE * np.trace(gram) / len(gram)
             step = np.linalg.solve(gram, design.T @ residual[:, k]).reshape(s.n_rules, -1)

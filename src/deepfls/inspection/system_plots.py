@@ -337,6 +337,8 @@ class ResponseSurfaceDisplay(Display):
     ) -> Self:
         """The response over the ranges of the training data, the other inputs as in ``at``, a row, or in mid-range."""
         s = PlainModel.of(estimator)
+        if isinstance(features, str) or len(features) != 2:
+            raise ValueError(f"features must be two inputs, by name or place, got {features!r:.80}.")
         first, second = (index_of(feature, s.feature_names, "features") for feature in features)
         k = index_of(output, s.output_names, "output")
         x, y = (np.linspace(*s.input_span(m), n_points) for m in (first, second))

@@ -376,7 +376,8 @@ def _gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:
         (slope,) = torch.autograd.grad(outputs[:, k].sum(), z, retain_graph=True)
         ranks += scale[k] * slope.nan_to_num().square().mean(dim=0).sqrt().cpu().numpy()
     # In scaled units: the derivative by z times the spread of z equals the derivative by x times the spread of x.
-    return ranks * np.nan_to_num(np.nanstd(z.detach().cpu().numpy(), axis=0)) / system.n_outputs
+    spread = np.ma.masked_invalid(z.detach().cpu().numpy()).std(axis=0)
+    return ranks * np.ma.filled(spread, 0.0) / system.n_outputs
 
 
 def _tables(u: DataExplanation, top: int) -> list[tuple[str, TextTable]]:
