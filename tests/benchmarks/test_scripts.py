@@ -127,9 +127,18 @@ def test_distributions_measure_every_model_and_report_finished_cells(
             assert all(abs(cell["divided"][str(nominal)] - nominal) < 0.02 for nominal in distributions.NOMINAL)
     assert sum("divided" in cell for cell in cells) == 2
     cells.append({**cells[0], "model": "boosted"})
+    cells += [{**cell, "split": 1, "rmse": 2.0 * cell["rmse"]} for cell in cells if cell["model"] in distributions.CRISP]
     kept = tmp_path / "cells.json"
     kept.write_text(json.dumps(cells))
     options = ["--data-dir", str(tmp_path), "--sets", "boston", "--splits", "1", "--cells", str(kept), "--finished"]
+    alone = tmp_path / "crisp.md"
+    assert distributions.main([*options, "--models", "it2-crisp,gt2-crisp", "--markdown", str(alone)]) == 0
+    assert "CRPS" not in alone.read_text()
+    ratio = next(cell["rmse"] for cell in cells if cell["model"] == "gt2-crisp") / next(
+        cell["rmse"] for cell in cells if cell["model"] == "it2-crisp"
+    )
+    assert f"| {ratio:.3f} | 0.000 |" in alone.read_text()  # of the two splits, which have one ratio
+    capsys.readouterr()
     assert distributions.main([*options, "--markdown", str(tmp_path / "RESULTS.md")]) == 0
     printed = capsys.readouterr().out
     assert "| boston | GT2 quantiles, alpha | 1 |" in printed
