@@ -174,13 +174,13 @@ def test_surface_is_the_prediction_over_two_inputs() -> None:
     display.figure_.canvas.draw()
 
 
-@pytest.mark.filterwarnings("ignore:No column of X varies")
 @pytest.mark.parametrize("features", [("x0",), ("x0", "x1", "x2"), "x0", X])
 def test_surface_of_other_than_two_inputs_is_refused(features: Any) -> None:
     with pytest.raises(ValueError, match=r"^features must be two inputs, by name or place, got "):
         ResponseSurfaceDisplay.from_estimator(regressor("km", 1), features)
 
 
+@pytest.mark.filterwarnings("ignore:No column of X varies")
 def test_responses_are_drawn_with_hostile_names_and_constant_inputs() -> None:
     displays: list[ResponseSurfaceDisplay | ResponseCurveDisplay] = [
         ResponseSurfaceDisplay.from_estimator(hostile_regressor(), (0, 7))
