@@ -27,7 +27,7 @@ CONSEQUENTS = ("ridge", "random")
 # Of tables larger than this, k-means sees a sample for a few rounds: docs/recipe.md has what more of both was worth.
 _KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
 # Largest number of elements of one chunk of the design matrix, and of unknowns of one linear solve.
-_CHUNK_ELEMENTS = 2**24
+_CHUNK_ELEMENTS = 2**18
 _MAX_UNKNOWNS = 3_000
 # Least width of a set in spacings of the data, largest in ranges of it, and the rows that tell the spacing.
 _NARROWEST, _WIDEST, SPACING_ROWS = 0.05, 4.0, 1_000
