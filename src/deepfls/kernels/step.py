@@ -39,7 +39,7 @@ _LN2 = math.log(2.0)
 # Numbers of a cache line.
 _LINE_NUMBERS = 16
 # Most rows and fewest columns of a product of gradients that is faster without BLAS.
-_FEW_INPUTS, _FEW_COLUMNS = 12, 24
+_FEW_INPUTS, _FEW_COLUMNS = 12, 12
 
 
 @inlined
