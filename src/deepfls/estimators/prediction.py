@@ -113,11 +113,6 @@ class ScaledSystem:
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
         values = np.empty((len(x), 3 - first, self.system.n_outputs))
-        unknown = np.zeros(0, dtype=bool) if self.system.missing else np.isnan(x).any(axis=1)
-        if unknown.any():
-            values[~unknown] = self._values(x[~unknown], first)
-            values[unknown] = self.taking_nan().evaluated(x[unknown], _plain_outputs)[0][:, first:]
-            return values
 
         def run(_: int, begin: int, end: int) -> None:
             for start in range(begin, end, CHUNK):
@@ -125,6 +120,9 @@ class ScaledSystem:
                 values[part] = compiled(self.x_scaling.apply(x[part]))[:, first:]
 
         compiled.over_rows(run, len(x))
+        unknown = np.isnan(values[:, 0, 0])  # one input that is not known makes all outputs NaN
+        if not self.system.missing and unknown.any():
+            values[unknown] = self.taking_nan().evaluated(x[unknown], _plain_outputs)[0][:, first:]
         return values
 
     def taking_nan(self) -> ScaledSystem:
