@@ -137,7 +137,7 @@ class _HeldOut:
         """Mean outputs of systems by the shares of the epochs; none if they are clearly worse than ``best`` at first."""
         epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
         found: dict[float, Outputs] = {}
-        choice = Choice(n_rules, path.rate, path.decay, path.width, max(path.shares))
+        choice = Choice(n_rules, path.rate, path.decay, path.width, path.tree, max(path.shares))
         for place, (kept, held) in enumerate(self._parts):
             for share, outputs in self._fold_outputs(kept, held, choice, epochs).items():
                 found.setdefault(share, []).append(outputs)
@@ -217,11 +217,14 @@ class _HeldOut:
                 winner = winner[:_FEW_FOLDS]
                 best = dataclasses.replace(best, **self._mixed(self._held_out(winner)))
             needed = path.factor * best.loss
+            found: dict[str, Any] = {}
             for share, parts in self._outputs(n_rules, path, winner if is_long else None).items():
-                found = self._mixed(self._held_out(parts))
-                if found["loss"] < min(needed, best.loss):
-                    best = Choice(n_rules, path.rate, path.decay, path.width, share, penalty=self._penalty, **found)
-                    winner = parts
+                mixed = self._mixed(self._held_out(parts))
+                if mixed["loss"] < min(needed, found.get("loss", np.inf)):
+                    found, longest, winner = mixed, share, parts
+            if found:
+                way = (path.rate, path.decay, path.width, path.tree)
+                best = Choice(n_rules, *way, longest, penalty=self._penalty, **found)
         if corrector is not None and winner is not None:
             outputs = self._held_out(winner, n_rules, corrector)
             found = self._narrowed(outputs) if self._task.planes else self._mixed(outputs)
