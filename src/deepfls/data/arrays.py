@@ -158,28 +158,6 @@ class Processes(Protocol):
 ProgressMaker = Callable[[int], AbstractContextManager[Any]]
 
 
-class Source(Protocol):
-    """Rows to learn from: inputs, targets, and weights where there are any."""
-
-    streamed: ClassVar[bool]  # whether rows are read in parts, by all processes of a run
-
-    @property
-    def n_rows(self) -> int:
-        """Rows, before any is held out or left out."""
-
-    @property
-    def n_features(self) -> int: ...
-
-    @property
-    def columns(self) -> Columns:
-        """What the columns of the table are."""
-
-    def prepared(
-        self, plan: DataPlan, random: np.random.RandomState, processes: Processes, progress: ProgressMaker | None = None
-    ) -> TrainingData:
-        """The data of a fit, the same in every process."""
-
-
 @dataclass(frozen=True)
 class ArraySource:
     """Arrays in memory as a source."""

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text, without_torch
-from deepfls.data.arrays import ArraySource, Samples, Source
+from deepfls.data.arrays import ArraySource, Samples
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
 from deepfls.data.learning import ColumnSettings, learn_columns
@@ -117,7 +117,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         FLSRegressor or FLSClassifier
             Itself.
         """
-        source: Source
+        source: ArraySource | ParquetSource
         watched, table = None, None
         if _is_streamed(X, y, sample_weight, eval_set, checkpoints):
             source, attributes = self._source_targets(X)

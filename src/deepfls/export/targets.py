@@ -82,22 +82,14 @@ class ColumnForm:
         """The columns of a system; None without categories, where columns are inputs."""
         if plain.columns is None or not plain.columns.groups:
             return None
-        names: list[str] = []
-        sources: list[int] = []
-        codes: list[int] = []
-        categories = {}
-        for column in plain.columns.columns:
-            first, width = len(names), column.width
-            if column.role == "category":
-                categories[first] = column.categories
-                sources += [first] * width
-                codes += range(len(column.categories) - width, len(column.categories))
-                names.append(column.name)
-            else:
-                sources += range(first, first + width)
-                codes += [-1] * width
-                names += column.input_names
-        return cls(tuple(names), np.array(sources), np.array(codes), categories)
+        parts = plain.columns.read_inputs
+        sources = np.repeat(np.arange(len(parts)), [end - first for _, first, end, _ in parts])
+        codes = np.full(plain.n_features, -1)
+        for _, first, end, column in parts:
+            if column is not None:  # two categories share one input, 1 for the second
+                codes[first:end] = np.arange(len(column.categories))[-column.width :]
+        categories = {place: column.categories for place, (*_, column) in enumerate(parts) if column is not None}
+        return cls(tuple(name for name, *_ in parts), sources, codes, categories)
 
     def columns(self, x: Array) -> Array:
         """Columns (rows, columns) from inputs (rows, inputs), whose categories are taken where their input is largest."""

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.tensors import check_mix, check_rule_tensors
+from deepfls._checks.tensors import check_rule_tensors, check_tensor
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
@@ -145,7 +145,10 @@ def type_reduce(
     check_rule_tensors(consequents, log_lower=log_lower, log_upper=log_upper)
     check_option("method", method, tuple(REDUCTIONS))
     if method == "bmm":
-        check_mix(mix, consequents.shape[2])
+        if mix is None:
+            raise TypeError("mix must be a torch.Tensor for method='bmm', got None.")
+        if check_tensor("mix", mix).shape not in ((), consequents.shape[2:]):
+            raise ValueError(f"mix must have shape (outputs,) with outputs={consequents.shape[2]}, got {tuple(mix.shape)}.")
     return REDUCTIONS[method](log_lower, log_upper, consequents, mix, algorithm)
 
 

@@ -20,10 +20,9 @@ from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import (
     PlainModel,
     calibration_of,
-    check_rows_given,
     most_important,
     reference_row,
-    rows_of,
+    rows_given,
     true_values,
 )
 from deepfls.inspection.report_page import SHARES, measures_of, settings_of, title_of
@@ -53,12 +52,11 @@ def card_text(
     estimator: FLSEstimator, X: Any = None, y: Any = None, *, title: str | None = None, markdown: bool = False
 ) -> str:
     """The card of a fitted estimator as text."""
-    check_rows_given(X, y)
     model = PlainModel.of(estimator)
     s, n_systems = model.systems[0], len(model.systems)
     name = words.markdown_name if markdown else printable
     rules = rules_of(estimator)
-    x = None if X is None else rows_of(estimator, X)
+    x = rows_given(estimator, X, y)
     measures = [] if x is None or y is None else measures_of(estimator, model, x, true_values(model, x, y))
     places = {m: place for place, m in enumerate(most_important(estimator, s.n_features))}
     center = reference_row(estimator, s)

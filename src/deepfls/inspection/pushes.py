@@ -18,7 +18,7 @@ import numpy as np
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.display import GREY, Display, label, new_axes
 from deepfls.inspection.plain import PlainOutput, PlainSystem
-from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, input_terms, reference_row, rows_of, rule_weights
+from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, input_terms, reference_row, rule_weights
 from deepfls.inspection.words import output_name, read_inputs
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:
 def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
     """The pushes of every input in every row as columns; :meth:`FLSRegressor.explain` names them."""
     s = PlainModel.of(estimator)
-    x = rows_of(estimator, X)
+    x = estimator._known_x(X)
     inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))
     # The rules of several systems stand one after another.
     parts = zip(s.shares, s.systems, strict=True)
@@ -239,7 +239,7 @@ class PushesDisplay(Display):
     ) -> Self:
         """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
         s = PlainModel.of(estimator)
-        x = rows_of(estimator, X)
+        x = estimator._known_x(X)
         x = x[evenly_spaced(len(x), _MOST_ROWS)]
         k = index_of(output, s.output_names, "output")
         inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s))

@@ -30,12 +30,11 @@ from deepfls.inspection.plain_model import (
     PlainModel,
     calibrated_rows,
     calibration_of,
-    check_rows_given,
     gain_and_reach,
     most_important,
     outputs_of,
     reference_row,
-    rows_of,
+    rows_given,
     true_values,
 )
 
@@ -83,7 +82,6 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     """The page of a fitted estimator as text."""
     from markupsafe import Markup
 
-    check_rows_given(X, y)
     content = json.dumps(payload_of(estimator, X, y), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # A script element ends at "</script" and changes its meaning at "<!--"; escaping every bracket covers both.
     for character in "<>&":
@@ -124,7 +122,7 @@ def _hash(text: str) -> str:
 def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[str, Any]:
     """The content of the page as plain values: system, constants, ranges, settings, training, and the data if given."""
     s = PlainModel.of(estimator)
-    x = None if X is None else rows_of(estimator, X)
+    x = rows_given(estimator, X, y)
     spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
     reference = reference_row(estimator, s)

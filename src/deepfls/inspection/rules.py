@@ -14,7 +14,7 @@ from deepfls._checks.arguments import check_count, check_number, check_option, p
 from deepfls._checks.values import Array
 from deepfls.inspection import words
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, shares_of, true_values
+from deepfls.inspection.plain_model import PlainModel, outputs_of, rows_given, shares_of, true_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -159,8 +159,7 @@ class Rules:
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSRegressor.rules` has the parameters."""
     model = PlainModel.of(estimator)
-    check_rows_given(X, y)
-    x = None if X is None else rows_of(estimator, X)
+    x = rows_given(estimator, X, y)
     first, *others = (_system_rules(plain, x, y, drop) for plain in model.systems)
     return replace(first, others=tuple(others))
 

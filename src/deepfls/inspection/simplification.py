@@ -11,7 +11,7 @@ import numpy as np
 from deepfls._checks.arguments import check_number
 from deepfls._checks.values import Array, softmax
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
-from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, rule_overlaps, true_values
+from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rule_overlaps, true_values
 from deepfls.inspection.usage import Complexity, complexity_of
 from deepfls.inspection.words import TextTable
 
@@ -119,7 +119,7 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
         )
     # In the scaled units of training, where the units of the data cost no digits.
     s = PlainSystem.of(estimator, scaled=True)
-    x = rows_of(estimator, X)
+    x = estimator._known_x(X)
     truth = true_values(s, x, y)
     rows = np.random.default_rng(0).permutation(len(x))[:_ROWS]
     z = estimator.x_scaling_.apply(x[rows])

@@ -18,7 +18,6 @@ from deepfls.inspection.plain_model import (
     AnyModel,
     PlainModel,
     input_terms,
-    rows_of,
     rule_overlaps,
     rule_weights,
     shares_of,
@@ -124,7 +123,7 @@ class Complexity:
 
 def complexity(estimator: FLSEstimator, X: Any = None) -> Complexity:
     """The readability card; :meth:`FLSRegressor.complexity` has the parameters."""
-    return complexity_of(PlainModel.of(estimator), None if X is None else rows_of(estimator, X))
+    return complexity_of(PlainModel.of(estimator), None if X is None else estimator._known_x(X))
 
 
 def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
@@ -280,7 +279,7 @@ class DataExplanation:
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
     """What rules and inputs do on rows X; :meth:`FLSRegressor.explain_data` has the parameters."""
     s = PlainModel.of(estimator)
-    x = rows_of(estimator, X)
+    x = estimator._known_x(X)
     truth = None if y is None else true_values(s, x, y)
     shares, leads, largest = (np.concatenate(column) for column in zip(*_rule_usage(s, x), strict=True))
     n_sample = min(_ROWS, max(_FEWEST, _NUMBERS // s.n_features))

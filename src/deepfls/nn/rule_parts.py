@@ -236,8 +236,8 @@ class IT2Antecedents(_Antecedents):
         self.uncertainty = check_option("uncertainty", uncertainty, UNCERTAINTIES)
         self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
         for name, letter in (("raw_spreads", "s"), ("raw_heights", "h")):
-            parameter = nn.Parameter(torch.empty(n_rules, n_features, **factory)) if letter in uncertainty else None
-            self.register_parameter(name, parameter)
+            own = nn.Parameter(torch.empty_like(self.raw_sigmas)) if letter in uncertainty else None
+            self.register_parameter(name, own)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -279,13 +279,12 @@ class IT2Antecedents(_Antecedents):
         if self.raw_spreads is None:
             check_equal_values("lower_sigmas / upper_sigmas", lower / upper, 1.0, "where uncertainty='h'")
             raw_sigmas = positive(self.parameterization).raw(upper, "upper_sigmas")
-            self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
-            _assign(self.raw_sigmas, raw_sigmas)
-            return
-        raw_sigmas, raw_spreads = ordered_pair(self.parameterization).raw(lower, upper)
+        else:
+            raw_sigmas, raw_spreads = ordered_pair(self.parameterization).raw(lower, upper)
         self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
         _assign(self.raw_sigmas, raw_sigmas)
-        _assign(self.raw_spreads, raw_spreads)
+        if self.raw_spreads is not None:
+            _assign(self.raw_spreads, raw_spreads)
 
     @property
     def heights(self) -> Tensor:
@@ -297,8 +296,8 @@ class IT2Antecedents(_Antecedents):
         value = check_assigned_values("heights", value, self.raw_centers)
         if self.raw_heights is None:
             check_equal_values("heights", value, 1.0, "where uncertainty='s'")
-            return
-        _assign(self.raw_heights, UnitInterval().raw(value))
+        else:
+            _assign(self.raw_heights, UnitInterval().raw(value))
 
     @property
     def log_heights(self) -> Tensor:
@@ -307,11 +306,8 @@ class IT2Antecedents(_Antecedents):
         return self._of_rules(values, 0.0)
 
     def forward(self, x: Tensor) -> IntervalFiring:
-        lower_sigmas, upper_sigmas = self._sigma_pair()
         log_heights = None if self.raw_heights is None else self.log_heights
-        return interval_log_firing(
-            x, self.centers, lower_sigmas, upper_sigmas, log_heights, self.tnorm, missing=self.missing
-        )
+        return interval_log_firing(x, self.centers, *self._sigma_pair(), log_heights, self.tnorm, missing=self.missing)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, uncertainty={self.uncertainty!r}"
@@ -359,9 +355,7 @@ class TSKConsequents(ConstrainedModule):
 
     @intercepts.setter
     def intercepts(self, value: Any) -> None:
-        value = check_assigned_values("intercepts", value, self.raw_intercepts)
-        with torch.no_grad():
-            self.raw_intercepts.copy_(value)
+        _assign(self.raw_intercepts, check_assigned_values("intercepts", value, self.raw_intercepts))
 
     @property
     def slopes(self) -> Tensor:
@@ -375,9 +369,8 @@ class TSKConsequents(ConstrainedModule):
         value = check_assigned_values("slopes", value, self.slopes)
         if self.raw_slopes is None:
             check_equal_values("slopes", value, 0.0, "where order=0")
-            return
-        with torch.no_grad():
-            self.raw_slopes.copy_(value)
+        else:
+            _assign(self.raw_slopes, value)
 
     def forward(self, x: Tensor, fills: Tensor | None = None) -> Tensor:
         return rule_outputs(x, self.raw_intercepts, self.raw_slopes, fills)

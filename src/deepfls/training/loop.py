@@ -91,10 +91,6 @@ class TrainingState:
         """Time spent in training, earlier sittings included."""
         return self._earlier + time.perf_counter() - self._began
 
-    def begin_epoch(self) -> None:
-        if self.step == 0:
-            self.epoch_generator = self.generator.get_state()
-
     def add(self, batch: Batch, losses: list[Tensor | float]) -> None:
         """Record the losses of steps that were taken."""
         self.losses += [loss * size for loss, size in zip(losses, batch.sizes, strict=True)]
@@ -152,11 +148,6 @@ class TrainingState:
         self.best_loss, self.stale = math.inf, 0
         if self.average is not None:
             self.average = self.flat.copy()
-
-    def slow_down(self) -> None:
-        """Go on at a tenth of the rate, with a new optimiser."""
-        self.slowdown *= 0.1
-        self.optimizer = optimizer_for(self.config, self.flat)
 
     def state(self) -> State:
         """The run as plain values and tensors."""
@@ -272,7 +263,7 @@ def train(
     batches: MemoryBatches | StreamBatches
     batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
     run = TrainingState(config, flat, generator, batches.n_steps)
-    found = None if checkpoints is None else checkpoints.found()
+    found = None if checkpoints is None else checkpoints.found
     if found is not None:
         run.load(found)
     with one_blas_thread() if isinstance(step, ByKernel) else contextlib.nullcontext():
@@ -309,7 +300,8 @@ def _take_epoch(
 ) -> None:
     """Take the steps of an epoch from the position of the run on."""
     config, n_steps = run.config, run.n_steps * run.config.epochs
-    run.begin_epoch()
+    if run.step == 0:
+        run.epoch_generator = run.generator.get_state()
     with contextlib.closing(batches.epoch(run.generator, run.step)) as epoch:  # type: ignore[type-var]
         for batch in epoch:
             first = run.epoch * run.n_steps + run.step
@@ -339,8 +331,9 @@ def _end_epoch(
     rate = config.rate(run.epoch * n_steps - 1, config.epochs * n_steps) * run.slowdown
     row = {"epoch": float(run.epoch), "loss": loss_sum / n_rows if n_steps else float("nan")}
     if not run.keep(last_loss):
-        # Not finite: back to the last good epoch, slower, rather than on with NaN.
-        run.slow_down()
+        # Not finite: back to the last good epoch at a tenth of the rate with a new optimiser, rather than on with NaN.
+        run.slowdown *= 0.1
+        run.optimizer = optimizer_for(config, run.flat)
         if run.retreats > _MAX_RETREATS:
             result.stopped_by = "divergence"
         return
