@@ -283,11 +283,6 @@ class Columns:
         return [column.name for column in self.columns if column.is_read_as_text]
 
     @property
-    def are_numbers(self) -> bool:
-        """Whether every column is a number and an input."""
-        return all(column.role == "number" for column in self.columns)
-
-    @property
     def kept_numbers(self) -> Array | None:
         """Places of the inputs among the columns where all inputs are numbers, else None."""
         if any(column.role not in ("number", "left out") or column.missing_values for column in self.columns):

@@ -88,7 +88,7 @@ class TableModel:
                     f"{data.label} must have {len(columns.columns)} columns of inputs for a model trained without column "
                     f"names, got {len(names)}."
                 )
-            if columns.are_numbers:
+            if all(column.role == "number" for column in columns.columns):
                 return np.stack([numbers(data, name) for name in names], axis=1)
             return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
         used = [column.name for column in columns.columns if column.role != "left out"]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from deepfls._files import arrays_under
 from deepfls.kernels.threads import one_blas_thread
 from deepfls.training.batches import (
     Batch,
@@ -195,9 +196,7 @@ class TrainingState:
         self.best_loss = math.inf if best_loss is None else float(best_loss)
         self.stale, self.retreats = int(description["stale"]), int(description["retreats"])
         self._earlier, self._began = float(description["seconds"]), time.perf_counter()
-        prefix = "optimizer."
-        vectors = {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
-        self.optimizer.load(description["optimizer"], vectors)
+        self.optimizer.load(description["optimizer"], arrays_under("optimizer.", tensors))
 
 
 def train(
