@@ -107,7 +107,7 @@ class ArrayFormat:
         return bytes(save(copies, metadata))
 
     def unpacked(self, content: bytes, path: object) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Description and arrays, after all checks; ``path`` stands in the messages."""
+        """Description and arrays, after all checks; ``path`` is named in the messages."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 

@@ -234,7 +234,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
 
 
 def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that a layout or a source is asked for."""
+    """The arguments of a layout or a source that name columns."""
     chosen = {"target": "target", "features": "feature", "drop": "drop", "weight": "weight"}
     return {name: given[option] for name, option in chosen.items() if option in given}
 

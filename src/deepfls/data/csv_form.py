@@ -21,11 +21,11 @@ from deepfls.data.written import DECIMALS, MISSING_TEXTS, are_codes, is_missing_
 # Texts in a column of numbers that mean a missing value.
 NULL_TEXTS = [form for text in MISSING_TEXTS for form in dict.fromkeys((text, text.upper(), text.title()))] + ["NaN", "#NA"]
 _DELIMITERS = (",", ";", "\t", "|")
-# Bytes at the start of a file that contain its header, rows that are compared with it, and lines that may stand above it.
+# Bytes at the start of a file that contain its header, rows that are compared with it, and lines that may be above it.
 _HEAD, _COMPARED, _ABOVE = 1 << 20, 5, 10
 # Rows whose texts are looked at before they are parsed.
 _LOOKED_AT = 500
-# The first line of a file that tells Excel the delimiter.
+# The first line of a file that states the delimiter for Excel.
 _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 # Numbers that may have points for thousands, and those that surely have a decimal comma.
 _MAYBE_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})*")

@@ -234,7 +234,7 @@ def _date_reading(texts: Sequence[str], form: str) -> str:
 
 
 def _note_doubts(column: Column, values: Any, distinct: Sequence[str], notes: _Notes) -> None:
-    """Tell of texts that count as missing, and of categories that are probably the same."""
+    """Note texts that count as missing, and categories that are probably the same."""
     import pyarrow.compute as pc
 
     if column.missing_values is None and kind_of(values) in ("text", "category"):
@@ -300,7 +300,7 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
 
 
 def _reason_to_leave_out(column: Column, values: Any, seen: dict[bytes, list[tuple[str, Array]]]) -> str:
-    """Why an input tells nothing, or ""; ``seen`` are the numbers of the columns before, by the bytes of a few rows."""
+    """Why an input has no information, or ""; ``seen`` are the numbers of earlier columns, by the bytes of a few rows."""
     if column.role == "category" and len(column.categories) == 1:
         return "" if (column.encoded(values) != column.codes[0]).any() else _CONSTANT
     if column.role != "number":

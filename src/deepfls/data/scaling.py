@@ -64,7 +64,7 @@ class Standardizer:
             return self.merge(part._of_known(rows, unknown, weight))
         part.count[:] = float(len(rows)) if weight is None else float(weight.sum())
         # The mean of equal numbers may differ from them in the last bit, which would give a constant column a spread.
-        constant = (rows[:64] == rows[0]).all(axis=0)  # of nearly all columns a few rows tell that they vary
+        constant = (rows[:64] == rows[0]).all(axis=0)  # a few rows show that nearly all columns vary
         constant[constant] = (rows[:, constant] == rows[0, constant]).all(axis=0)
         mean = fold_rows(np.sum, rows) / len(rows) if weight is None else np.average(rows, axis=0, weights=weight)
         part.mean = np.where(constant, rows[0], mean)

@@ -109,7 +109,7 @@ class ParquetSource:
 
     @property
     def columns(self) -> Columns:
-        """What the columns of the inputs are; numbers, unless :meth:`with_columns` was asked."""
+        """What the columns of the inputs are; numbers, unless :meth:`with_columns` described them."""
         return self._table or Columns.numbers(len(self.layout.features), self.layout.features)
 
     def with_columns(self, settings: ColumnSettings, columns: Columns | None = None) -> ParquetSource:
@@ -286,7 +286,7 @@ class ParquetSource:
         """The summary of all processes, in each of them."""
         if processes.size == 1:
             return summary
-        # The keys first: they tell which rows are in the joint sample, so that only these rows are sent.
+        # The keys first: they determine which rows are in the joint sample, so that only these rows are sent.
         keys = [np.frombuffer(content) for content in processes.gathered_bytes(summary.sample.keys.tobytes())]
         summary.sample.trim(np.concatenate([part for rank, part in enumerate(keys) if rank != processes.rank]))
         joined = Summary.empty(self.n_groups, self.n_features, len(summary.y.mean), weighted=summary.weighted)

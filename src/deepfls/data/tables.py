@@ -185,7 +185,7 @@ def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
 
 
 def _distinct(names: Sequence[str], label: str) -> list[str]:
-    """Names of columns with a number behind those that come again."""
+    """Distinct names of columns: a repeated name gets a number."""
     found: list[str] = []
     for place, name in enumerate(names, start=1):
         made, count = name, 1

@@ -321,7 +321,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
 def _is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:
     """Whether X is a source that is read in parts; arguments that do not belong to such an X are refused."""
-    # The type is asked, because a frame may have a column of any name.
+    # The attribute of the type, because a frame may have a column of any name.
     if getattr(type(X), "streamed", False) is not True:
         if checkpoints is not None:
             raise ValueError("checkpoints must come with a source such as ParquetSource, got it without.")

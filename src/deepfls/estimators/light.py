@@ -29,7 +29,7 @@ _KNOWN |= {"n_planes", "shared_spread", "centers_within", "n_terms", "max_condit
 
 
 class NotLightError(Exception):
-    """Rows that this module does not serve."""
+    """Rows for which the estimator is needed."""
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,7 @@ def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) ->
     s = PlainModel.of(estimator)
     x = estimator._known_x(X)
     inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))
-    # The rules of several systems stand one after another.
+    # The rules of several systems follow one another.
     parts = zip(s.shares, s.systems, strict=True)
     weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
     strongest = weights.argmax(axis=1) + 1

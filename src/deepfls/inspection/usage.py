@@ -209,7 +209,7 @@ class RulePair(NamedTuple):
 
 @dataclass(frozen=True)
 class DataExplanation:
-    """What rules and inputs do on a table. The rules of several systems stand one after another.
+    """What rules and inputs do on a table. The rules of several systems follow one another.
 
     Attributes
     ----------

@@ -172,7 +172,7 @@ class CheckpointFolder:
         raise problem
 
     def share(self) -> None:
-        """Tell every process what the leader has found."""
+        """Send what the leader found to every process."""
         start, content = (self._group.same_bytes(part) for part in self._contents)
         self._contents = (b"", b"")
         if content:

@@ -89,7 +89,7 @@ class TrainingState:
 
     @property
     def seconds(self) -> float:
-        """Time spent in training, earlier sittings included."""
+        """Seconds of training, those before the run was resumed included."""
         return self._earlier + time.perf_counter() - self._began
 
     def add(self, batch: Batch, losses: list[Tensor | float]) -> None:
@@ -145,7 +145,7 @@ class TrainingState:
             self.flat.put(self.last)
 
     def forget_best(self) -> None:
-        """Start the search for the best parameters anew, and their average: the conditions of the rules changed."""
+        """Restart the search for the best parameters and the average: the conditions of the rules changed."""
         self.best_loss, self.stale = math.inf, 0
         if self.average is not None:
             self.average = self.flat.copy()
@@ -177,7 +177,7 @@ class TrainingState:
         return description, tensors
 
     def load(self, state: State) -> None:
-        """Go on from :meth:`state`."""
+        """Continue from :meth:`state`."""
         description, tensors = state
         self.epoch, self.step = int(description["epoch"]), int(description["step"])
         self.slowdown = float(description["slowdown"])
@@ -323,7 +323,7 @@ def _end_epoch(
     group: Group,
     watch: Callable[[int], None] | None,
 ) -> None:
-    """Measure, record, and decide how to go on."""
+    """Measure and record an epoch, and decide whether training continues."""
     config, result = run.config, run.result
     n_steps = run.n_steps
     loss_sum, last_loss = run.end_epoch()
