@@ -15,7 +15,14 @@ from deepfls._checks.values import Array, softmax
 from deepfls.data.columns import Columns
 from deepfls.inspection import words
 from deepfls.inspection.plain import PlainOutput
-from deepfls.inspection.plain_model import PlainModel, calibrated_rows, calibration_of, one_row, reference_row
+from deepfls.inspection.plain_model import (
+    PlainModel,
+    calibrated_rows,
+    calibration_of,
+    one_row,
+    reference_row,
+    weighted_mean,
+)
 from deepfls.inspection.pushes import input_pushes
 
 if TYPE_CHECKING:
@@ -193,7 +200,6 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
     start = reference_row(estimator, model, reference)
     values = [s.rule_values(row[np.newaxis]) for s in model.systems]
     weights = [s.weights(*own) for s, own in zip(model.systems, values, strict=True)]
-    outputs = [s.reduced(*own) for s, own in zip(model.systems, values, strict=True)]
     pushes = [input_pushes(s, row, start) for s in model.systems]
     consequents = [own.consequents[0] for own in values]
 
@@ -201,9 +207,6 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
         """What the systems have for each of y_left, y_right and y, times their shares."""
         for ends in zip(*parts, strict=True):
             yield [share * end for share, end in zip(model.shares, ends, strict=True)]
-
-    def mean(parts: Iterable[Sequence[Array]]) -> PlainOutput:
-        return PlainOutput(*(np.sum(ends, axis=0) for ends in by_share(parts)))
 
     contributions = ([end[0] * own for end in w[:3]] for w, own in zip(weights, consequents, strict=True))
     calibration = calibration_of(estimator)
@@ -217,13 +220,13 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
         lower=np.concatenate([np.exp(own.log_lower[0]) for own in values]),
         upper=np.concatenate([np.exp(own.log_upper[0]) for own in values]),
         consequents=np.concatenate(consequents),
-        output=mean([end[0] for end in ends] for ends in outputs),
+        output=PlainOutput(*(end[0] for end in model.output(row[np.newaxis]))),
         weights=PlainOutput(*map(np.concatenate, by_share([end[0] for end in w[:3]] for w in weights))),
         contributions=PlainOutput(*map(np.concatenate, by_share(contributions))),
         left_upper=np.concatenate([w.left_upper[0] for w in weights]),
         right_upper=np.concatenate([w.right_upper[0] for w in weights]),
-        base=mean(own.base for own in pushes),
-        pushes=mean(own.pushes for own in pushes),
+        base=weighted_mean(model.shares, [own.base for own in pushes]),
+        pushes=weighted_mean(model.shares, [own.pushes for own in pushes]),
         exact_pushes=pushes[0].exact,
         coverage=None if calibration is None else calibration.coverage,
         interval=None if model.classes is not None else calibrated,

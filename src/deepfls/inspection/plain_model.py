@@ -106,11 +106,8 @@ def weighted_mean(shares: tuple[float, ...], outputs: list[PlainOutput]) -> Plai
     """The mean of the outputs of systems."""
     if len(outputs) == 1:
         return outputs[0]
-    return PlainOutput(*(_mean(shares, end) for end in zip(*outputs, strict=True)))
-
-
-def _mean(shares: tuple[float, ...], values: Any) -> Array:
-    return np.asarray(sum(share * value for share, value in zip(shares, values, strict=True)))
+    ends = zip(*outputs, strict=True)
+    return PlainOutput(*(np.asarray(sum(share * v for share, v in zip(shares, end, strict=True))) for end in ends))
 
 
 def outputs_of(model: AnyModel, x: Array) -> Array:

@@ -135,7 +135,7 @@ class Rules:
                 table.add_row("", "", _system_name(place, len(self.systems)), "", end_section=True)
             for rule in part.order:
                 lines = []
-                for name, word, numbers in words.short_clauses(part.plain, rule, digits):
+                for name, word, numbers in words.shown_clauses(words.clauses(part.plain, rule, digits)):
                     comma = ", " if word and numbers else ""
                     between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
                     lines.append(Text.assemble(name, *between, numbers))
@@ -217,10 +217,11 @@ def _context(rules: Rules, name: Callable[[object], str], digits: int | None, *,
     shown = []
     for rule in rules.order:
         share, factor = rules.share_of(rule), words.lower_firing_factor(s, rule)
+        clauses = words.clauses(s, rule, digits)
         if short:
-            conditions, outputs = words.short_clauses(s, rule, digits), words.short_consequent_texts(s, rule, digits)
+            conditions, outputs = words.shown_clauses(clauses), words.short_consequent_texts(s, rule, digits)
         else:
-            conditions = [(name(c.name), c.word, c.numbers) for c in words.clauses(s, rule, digits)]
+            conditions = [(name(c.name), c.word, c.numbers) for c in clauses]
             outputs = words.consequent_texts(s, rule, digits, name)
         heading = f"Rule {rule + 1}" + (f", {share} of the firing" if share else "")
         lower = words.number_text(factor, digits) if factor < 1.0 else ""

@@ -270,12 +270,9 @@ def consequent_texts(
     return texts
 
 
-def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
-    """The first sets of a rule as (name, word, numbers), and the number of those that follow."""
-    return shown_clauses(clauses(s, rule, digits), _SETS_SHOWN)
-
-
-def shown_clauses(found: list[Clause], count: int, name: Callable[[object], str] = str) -> list[tuple[str, str, str]]:
+def shown_clauses(
+    found: list[Clause], count: int = _SETS_SHOWN, name: Callable[[object], str] = str
+) -> list[tuple[str, str, str]]:
     """The first ``count`` clauses as (name, word, numbers), and the number of the others; ``name`` makes texts safe."""
     shown = [(name(shortened(c.name)), c.word, name(c.short)) for c in found[:count]]
     if len(found) > count:

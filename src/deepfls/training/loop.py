@@ -215,40 +215,18 @@ def train(
     frozen: Mapping[str, Tensor] | None = None,
     revise: Callable[[int, int], bool] | None = None,
 ) -> TrainResult:
-    """Train a system in place, the same in every process of a group.
+    """Train a system in place, the same in every process of a ``group``.
 
-    Parameters
-    ----------
-    system : T1FLS or IT2FLS
-    rows : Rows or StreamBatches
-        Training samples in scaled units, on the device of the system, or where batches of them come from.
-    config : TrainConfig
-    generator : torch.Generator
-        Source of the shuffling; in the same state in every process.
-    validation : Rows, optional
-        Samples that decide which epoch's parameters are kept, of every process its own; with ``keeps_best=False`` they are
-        only measured. Without them the last parameters are kept.
-    progress : TrainingBar, optional
-        Updated after every step and epoch.
-    group : Group, optional
-        The processes that train together; one process by default.
-    checkpoints : CheckpointFolder, optional
-        Where the state of the run is stored while it trains.
-    watch : callable, optional
-        Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
-        (unless the schedule follows from the number of epochs).
-    warns : bool
-        Whether a run that was interrupted or left the finite numbers is reported by a warning.
-    frozen : mapping, optional
-        Of parameters by name, masks of the values that stay as they are.
-    revise : callable, optional
-        Called after every epoch with its number, from 1, and the number of epochs; True if it changed conditions of rules,
-        after which earlier parameters no longer count as the best.
+    ``rows`` are samples in scaled units on the device of the system, or where batches of them come from. The ``generator``
+    shuffles them; it is in the same state in every process. The loss of the ``validation`` rows, of every process its own,
+    is measured after every epoch. With ``keeps_best`` the parameters of the best epoch are kept, otherwise the last ones.
+    ``checkpoints`` store the state of the run while it trains. ``frozen`` has masks, by name of the parameter, of the
+    values that stay as they are. Without ``warns`` a run that was interrupted or left the finite numbers gives no warning.
 
-    Returns
-    -------
-    TrainResult
-        History, number of steps and the reason of the end; the system holds the trained parameters.
+    ``watch`` is called with the number of every epoch done, while the system has the parameters that a run of so many
+    epochs leaves (unless the schedule follows from the number of epochs). ``revise`` is called after every epoch with its
+    number, from 1, and the number of epochs; it returns True if it changed conditions of rules, after which earlier
+    parameters no longer count as the best.
     """
     loss_function = config.loss_function()
     group = group or Group()
