@@ -13,17 +13,9 @@ from sklearn.utils import check_random_state
 from deepfls import metrics
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
+from deepfls.inspection import plain_model
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
-from deepfls.inspection.plain_model import (
-    AnyModel,
-    PlainModel,
-    input_terms,
-    rule_overlaps,
-    rule_weights,
-    shares_of,
-    true_values,
-    weighted_mean,
-)
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.words import TextTable, number_text, read_inputs, rendered, share_text, shortened
 
 if TYPE_CHECKING:
@@ -158,7 +150,7 @@ def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
 def _explained_and_unknown(s: PlainSystem, x: Array) -> tuple[float, float]:
     """Share of rows x on which the strongest rule has a large weight, and of those on which no rule fires well."""
     parts = [x[first : first + _ROWS] for first in range(0, len(x), _ROWS)]
-    leading = np.concatenate([rule_weights(s, part).crisp.mean(axis=2).max(axis=1) for part in parts])
+    leading = np.concatenate([plain_model.rule_weights(s, part).crisp.mean(axis=2).max(axis=1) for part in parts])
     strongest = np.concatenate([s.firing(part)[1].max(axis=1) for part in parts])
     return float((leading >= _EXPLAINED).mean()), float((strongest < np.log(_KNOWN)).mean())
 
@@ -280,7 +272,7 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
     """What rules and inputs do on rows X; :meth:`FLSRegressor.explain_data` has the parameters."""
     s = PlainModel.of(estimator)
     x = estimator._known_x(X)
-    truth = None if y is None else true_values(s, x, y)
+    truth = None if y is None else plain_model.true_values(s, x, y)
     shares, leads, largest = (np.concatenate(column) for column in zip(*_rule_usage(s, x), strict=True))
     n_sample = min(_ROWS, max(_FEWEST, _NUMBERS // s.n_features))
     sample = check_random_state(random_state).permutation(len(x))[:n_sample]
@@ -303,10 +295,14 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
 def _rule_usage(model: PlainModel, x: Array) -> Iterator[tuple[Array, Array, Array]]:
     """Of every system: shares of the firing, shares of the rows led, and largest weights of its rules, each (rules,)."""
     for share, s in zip(model.shares, model.systems, strict=True):
-        weights = [rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
+        weights = [plain_model.rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
         leading = np.concatenate([part.mean(axis=2).argmax(axis=1) for part in weights])
         leads = np.bincount(leading, minlength=s.n_rules) / len(x)
-        yield share * shares_of(s, x), share * leads, np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
+        yield (
+            share * plain_model.shares_of(s, x),
+            share * leads,
+            np.max([part.max(axis=(0, 2)) for part in weights], axis=0),
+        )
 
 
 def _near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
@@ -317,7 +313,7 @@ def _near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
         shares = firing_shares(log_lower, log_upper)
         spread = consequents.reshape(-1, s.n_outputs).std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
-        overlaps = rule_overlaps(shares)
+        overlaps = plain_model.rule_overlaps(shares)
         for p, q in np.argwhere(overlaps > _OVERLAP).tolist():
             gap = np.square((consequents[:, p] - consequents[:, q]) / spread).mean(axis=1)
             difference = float(np.sqrt(np.average(gap, weights=np.minimum(shares[:, p], shares[:, q]))))
@@ -332,7 +328,9 @@ def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -
     from sklearn.metrics import root_mean_squared_error  # here: slow to import
 
     def outputs_from(values: Sequence[RuleValues]) -> Array:
-        return weighted_mean(s.shares, [system.reduced(*own) for system, own in zip(s.systems, values, strict=True)]).y
+        return plain_model.weighted_mean(
+            s.shares, [system.reduced(*own) for system, own in zip(s.systems, values, strict=True)]
+        ).y
 
     values = [system.rule_values(x) for system in s.systems]
     before = outputs_from(values)
@@ -353,7 +351,7 @@ def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -
         # Only one term of every sum changes: a full pass per input would cost the square of the number of inputs.
         moved = []
         for system, old in zip(s.systems, values, strict=True):
-            terms = (input_terms(system, x[rows, m], m) for rows in (order, slice(None)))
+            terms = (plain_model.input_terms(system, x[rows, m], m) for rows in (order, slice(None)))
             steps = [new - now for new, now in zip(*terms, strict=True)]
             lower, upper, consequents = (value + step for value, step in zip(old, steps, strict=True))
             moved.append(RuleValues(np.minimum(lower, upper), upper, consequents))
