@@ -157,10 +157,7 @@ class NumberStyle(NamedTuple):
 
 
 def number_style(
-    texts: Collection[str],
-    decimal: str = "auto",
-    missing_values: Sequence[str] | None = None,
-    share: float = _NEARLY_ALL,
+    texts: Collection[str], decimal: str = "auto", missing_values: Sequence[str] | None = None, share: float = _NEARLY_ALL
 ) -> NumberStyle | None:
     """How distinct texts write numbers; None where fewer than a share of them are numbers, and for codes."""
     unknown = (lambda text: is_missing_text(text, missing_values)) if missing_values else is_no_number

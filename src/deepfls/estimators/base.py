@@ -22,13 +22,7 @@ from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
 from deepfls.estimators.intervals import CalibratedModel
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.settings import (
-    MISSING,
-    ClassifierSettings,
-    RegressorSettings,
-    Settings,
-    settings_by_name,
-)
+from deepfls.estimators.settings import MISSING, ClassifierSettings, RegressorSettings, Settings, settings_by_name
 from deepfls.estimators.structure import Structure
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints

@@ -267,10 +267,7 @@ def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) 
 
 
 def _write_part(
-    path: Path,
-    tables: Tables,
-    predicted: Callable[[DataTable], pa.Table],
-    step: Callable[[int], None] | None,
+    path: Path, tables: Tables, predicted: Callable[[DataTable], pa.Table], step: Callable[[int], None] | None
 ) -> None:
     from pyarrow import parquet
 

@@ -272,9 +272,4 @@ def _classic_left_end(y: np.ndarray, low: np.ndarray, up: np.ndarray) -> float:
 
 Algorithm = Callable[[Tensor, Tensor, Tensor], TypeReducedSet]
 
-ALGORITHMS: dict[str, Algorithm] = {
-    "newton": _newton,
-    "sort": _sort,
-    "enumerate": _enumerate,
-    "iterative": _iterative,
-}
+ALGORITHMS: dict[str, Algorithm] = {"newton": _newton, "sort": _sort, "enumerate": _enumerate, "iterative": _iterative}

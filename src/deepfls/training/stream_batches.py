@@ -75,13 +75,7 @@ class StreamBatches:
     """
 
     def __init__(
-        self,
-        source: ParquetSource,
-        counts: Array,
-        preparation: Preparation,
-        batch_size: int,
-        group: Group,
-        n_epochs: int,
+        self, source: ParquetSource, counts: Array, preparation: Preparation, batch_size: int, group: Group, n_epochs: int
     ) -> None:
         self.n_rows = int(counts.sum())
         self._size = min(batch_size, self.n_rows)
