@@ -56,7 +56,7 @@ class DataPlan:
 
     classes: bool = False  # whether targets are the names of classes
     scaled: bool = True  # whether inputs, and targets that are numbers, get mean 0 and standard deviation 1
-    # How many of a number of rows are held out for calibration; without it no row is.
+    # From a number of rows to the number held out for calibration; without it no row is.
     calibration_rows: Callable[[int], int] | None = None
     # Called with the inputs of these rows before anything else is done; raises an error where the rows are too few.
     check_calibration: Callable[[Array], None] | None = None

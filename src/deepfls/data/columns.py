@@ -262,7 +262,7 @@ class Columns:
 
     @property
     def read_inputs(self) -> list[tuple[str, int, int, Column | None]]:
-        """Inputs as people read them: name, first and end; those of a category together, with their column."""
+        """Inputs as they are shown: name, first and end; those of a category together, with their column."""
         found: list[tuple[str, int, int, Column | None]] = []
         for column, (first, end) in zip(self.columns, self.spans, strict=True):
             is_group = column.role == "category"

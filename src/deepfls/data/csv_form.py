@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from deepfls.data.written import DECIMALS, MISSING_TEXTS, are_codes, is_missing_text, number_of
 
@@ -60,8 +61,6 @@ class CsvForm(NamedTuple):
 
     def options(self, types: Mapping[str, Any] | None = None, *, one_thread: bool, **reading: Any) -> dict[str, Any]:
         """The options of pyarrow's readers; in one thread values may have line breaks. ``types`` are those of columns."""
-        from pyarrow import csv as arrow_csv
-
         reading |= {"encoding": self.encoding, "skip_rows": self.skip, "column_names": self.names}
         return {
             "read_options": arrow_csv.ReadOptions(use_threads=not one_thread, **reading),

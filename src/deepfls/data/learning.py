@@ -23,7 +23,7 @@ from deepfls.data.written import NumberStyle
 MAX_CATEGORIES = 200
 # Categories up to which a column is kept although none of them has enough rows.
 _FEW_CATEGORIES = 10
-# Texts are identifiers if so many are distinct, among at least so many.
+# Share of distinct texts from which texts are identifiers, and the least number of texts.
 _DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
 # Share of numbers from which texts that would be identifiers are numbers, with other texts among them.
 _NUMBER_SHARE = 0.5

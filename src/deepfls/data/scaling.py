@@ -25,7 +25,7 @@ from deepfls.data.columns import Columns
 _CONSTANT = 1e-12
 # Bound of scaled values, far beyond any data, so that their squares and sums stay finite.
 FARTHEST = 1e100
-# A value is wild beyond so many ranges between these quantiles, if at most this share of the values is.
+# The quantiles, the number of ranges between them beyond which a value is wild, and the largest share of wild values.
 _QUANTILES, _RANGES, _LARGEST_SHARE = (0.05, 0.95), 10.0, 0.01
 # The same in the logarithms of a column without negative values.
 _LOG_RANGES = 2.0

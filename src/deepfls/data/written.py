@@ -14,6 +14,7 @@ import numpy as np
 
 from deepfls._checks.arguments import listed
 from deepfls._checks.values import Array
+from deepfls.data.frames import number_array
 
 # Texts that mean a missing value in any column, in lower case, and those that do so in a column of numbers only.
 MISSING_TEXTS = ("", "n/a", "na", "n.a.", "nan", "null", "<na>", "#n/a", "?", "-", "--", "—", ".")
@@ -297,8 +298,6 @@ def seconds_of(texts: Any, form: str) -> Array:
     """Seconds since 1970, or since midnight for times of a day, of an arrow array of texts; NaN where one is no date."""
     import pyarrow as pa
     import pyarrow.compute as pc
-
-    from deepfls.data.frames import number_array
 
     def parsed(values: Any, form: str) -> Any:
         return pc.strptime(values, format=form, unit="s", error_is_null=True).cast(pa.int64()).cast(pa.float64())

@@ -254,7 +254,7 @@ def _checked_margins(margin: Any, n_outputs: int) -> Array | None:
 
 
 def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: int, force: bool = False) -> CReport:
-    """Write a header, completely or not at all; unless ``force`` it must fit so many bytes of a microcontroller."""
+    """Write a header, completely or not at all; unless ``force`` it must fit the bytes of the microcontroller."""
     flash, ram = check_count("flash", flash), check_count("ram", ram)
     if not force and (header.flash_bytes > flash or header.ram_bytes > ram):
         raise ValueError(

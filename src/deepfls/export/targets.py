@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from deepfls import __version__
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, check_finite_table
 from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
@@ -95,15 +96,12 @@ class ColumnForm:
         """Columns (rows, columns) from inputs (rows, inputs), whose categories are taken where their input is largest."""
         found = np.zeros((len(x), len(self.names)))
         for column in range(len(self.names)):
-            inputs = np.flatnonzero(self.sources == column)
-            if column not in self.categories:
-                found[:, column] = x[:, inputs[0]]
-                continue
-            unknown = np.isnan(x[:, inputs]).any(axis=1)
-            best = np.where(np.isnan(x[:, inputs]), -np.inf, x[:, inputs]).argmax(axis=1)
-            single = len(inputs) < len(self.categories[column])
-            index = np.round(np.clip(x[:, inputs[0]], 0.0, 1.0)) if single else self.codes[inputs][best]
-            found[:, column] = np.where(unknown, np.nan, index)
+            own = x[:, self.sources == column]
+            index = own[:, 0]
+            if column in self.categories:
+                single = own.shape[1] < len(self.categories[column])
+                index = np.round(np.clip(index, 0.0, 1.0)) if single else own.argmax(axis=1)
+            found[:, column] = np.where(np.isnan(own).any(axis=1), np.nan, index)
         return found
 
     def inputs(self, columns: Array) -> Array:
@@ -305,8 +303,6 @@ def rendered_header(
     template: str, arrays: Iterable[CTable], n_code: int, n_ram: int, error: float | None = None, **context: Any
 ) -> CHeader:
     """The header of a template, with its costs: bytes of code and of stack."""
-    from deepfls import __version__
-
     n_tables = sum(array.n_bytes for array in arrays)
     sizes = {"table_bytes": n_tables, "code_bytes": n_code, "ram_bytes": n_ram}
     text = render(template, version=__version__, **sizes, **context)

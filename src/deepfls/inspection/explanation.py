@@ -260,7 +260,7 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> words.TextTab
 
 
 def _fixed_text(value: float, decimals: int, sign: str = "") -> str:
-    """A number with so many decimals; a number that rounds to 0 has no sign of its own."""
+    """A number with fixed decimals; a number that rounds to 0 has no sign of its own."""
     return f"{round(float(value), decimals) + 0.0:{sign}.{decimals}f}"
 
 

@@ -362,7 +362,7 @@ def index_of(name: int | str, names: Sequence[str], argument: str) -> int:
 
 
 def most_important(estimator: FLSEstimator, count: int) -> list[int]:
-    """So many inputs, the most important first; the first ones of a model that has no record of their importance."""
+    """The ``count`` most important inputs in order; the first ones of a model that has no record of their importance."""
     importances = getattr(estimator, "feature_importances_", None)
     if importances is None:
         return list(range(min(count, estimator.n_features_in_)))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deepfls.data.columns import Column
     from deepfls.estimators.base import FLSEstimator
 
-# Up to so many inputs all 2^inputs subsets are evaluated.
+# Largest number of inputs for which all 2^inputs subsets are evaluated.
 EXACT_INPUTS = 10
 # Largest number of rows evaluated for the random orders of one row; at least one order and its reverse are evaluated.
 _ROWS = 20_000
@@ -98,7 +98,7 @@ def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: i
 
 
 def pushes_of_rows(model: AnyModel, x: Array, reference: Array) -> tuple[list[tuple[str, int, int, Column | None]], Array]:
-    """Inputs as people read them, and their pushes on the crisp outputs of rows x, (rows, inputs, outputs)."""
+    """Inputs as they are shown, and their pushes on the crisp outputs of rows x, (rows, inputs, outputs)."""
     n_evaluated = int(np.clip(_TABLE_ROWS // max(len(x), 1), _LEAST_ROWS, _ROWS))
     total = np.zeros((len(x), model.n_features, model.n_outputs))
     for share, plain in zip(model.shares, model.systems, strict=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ROWS, _FIT_ROWS, _FIRST_ROWS = 10_000, 5_000, 500
 # Candidates of each kind that are compared first, and the number of them that are fitted and measured.
 _CANDIDATES, _MEASURED = 16, 2
-# One rule in so many is pruned at once, in systems of at least twice as many rules.
+# One rule in 20 is pruned at once, in systems of at least 40 rules.
 _AT_ONCE = 20
 # Fields of a PlainSystem with one entry per rule.
 _PER_RULE = ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _NO_CONDITION = 0.95
 # Sets of an input are one if centers and half-widths differ by less than this share of the range.
 _SAME_SET = 1e-3
-# A row is explained by its strongest rule if that has at least this weight, and known if a rule fires at least so much.
+# Least weight of a rule that explains a row, and least firing of a rule by which a row is known.
 _EXPLAINED, _KNOWN = 0.5, 0.05
 # A rule whose weight stays below this on all rows is dead.
 _DEAD = 0.01
@@ -34,7 +34,7 @@ _DEAD = 0.01
 _OVERLAP, _SAME = 0.8, 0.1
 # Rows of a pass, and those used to compare all pairs of rules and to shuffle columns.
 _ROWS = 5_000
-# With very many inputs fewer rows, so that the table has at most so many numbers, but no fewer rows than this.
+# Largest number of values of that table, which has fewer rows if inputs are very many, and its least number of rows.
 _NUMBERS, _FEWEST = 2_000_000, 500
 _SHOWN = 20  # rules and inputs that a notebook shows
 

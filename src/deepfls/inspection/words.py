@@ -61,7 +61,7 @@ def set_words(s: PlainSystem) -> list[list[str]]:
 
 
 def number_text(value: float, digits: int | None) -> str:
-    """A number with so many significant digits, or, for None, so that it reads back exactly."""
+    """A number with ``digits`` significant digits or, for None, with all that it needs to read back exactly."""
     value = float(value)
     if digits is None:
         return repr(value)
@@ -72,7 +72,7 @@ def number_text(value: float, digits: int | None) -> str:
 
 
 def decimals_of(values: Any, digits: int) -> int:
-    """Decimals with which the largest of some numbers has so many significant digits; all of them then align."""
+    """Decimals that give the largest of some numbers ``digits`` significant digits; with them all numbers align."""
     largest = float(np.abs(values).max(initial=0.0))
     return max(0, digits - 1 - math.floor(math.log10(largest))) if 0.0 < largest < math.inf else 0
 
@@ -301,7 +301,7 @@ def system_line(s: AnyModel) -> str:
 
 
 def read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
-    """Inputs as people read them: name, first and end; those of a category together, with their column."""
+    """Inputs as they are shown: name, first and end; those of a category together, with their column."""
     return [(name, m, m + 1, None) for m, name in enumerate(names)] if columns is None else columns.read_inputs
 
 

@@ -223,7 +223,7 @@ def train(
     ``checkpoints`` store the state of the run while it trains. ``frozen`` has masks, by name of the parameter, of the
     values that stay as they are. Without ``warns`` a run that was interrupted or left the finite numbers gives no warning.
 
-    ``watch`` is called with the number of every epoch done, while the system has the parameters that a run of so many
+    ``watch`` is called with the number of every epoch done, while the system has the parameters that a run of that many
     epochs leaves (unless the schedule follows from the number of epochs). ``revise`` is called after every epoch with its
     number, from 1, and the number of epochs; it returns True if it changed conditions of rules, after which earlier
     parameters no longer count as the best.

@@ -37,7 +37,7 @@ class _Bar:
         self._bar.stop()
 
     def step(self, n_rows: int) -> None:
-        """So many more rows were read or trained on."""
+        """Count rows that were read or trained on."""
         self._rows += n_rows
         if time.perf_counter() - self._shown > _REFRESH:
             self._show()
