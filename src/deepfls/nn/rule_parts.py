@@ -25,7 +25,6 @@ class _Antecedents(ConstrainedModule):
     rules, (rules, features); values that are assigned are those of the sets, (sets, features).
     """
 
-    raw_sigmas: nn.Parameter
     bounds: Tensor | None  # (4, sets, features): least and largest center, least and largest raw width; None: no bounds
     terms: Tensor | None  # (rules, features): the set of every rule, -1 for none; None: every rule has its own
 
@@ -37,6 +36,7 @@ class _Antecedents(ConstrainedModule):
         self.parameterization = check_option("parameterization", parameterization, constraints.PARAMETERIZATIONS)
         self.missing = False
         self.raw_centers = nn.Parameter(torch.empty(n_rules, n_features, **factory))
+        self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
         self.register_buffer("bounds", None)
         self.register_buffer("terms", None)
 
@@ -166,9 +166,7 @@ class T1Antecedents(_Antecedents):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        factory = {"device": device, "dtype": dtype}
-        super().__init__(n_features, n_rules, tnorm, parameterization, factory)
-        self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
+        super().__init__(n_features, n_rules, tnorm, parameterization, {"device": device, "dtype": dtype})
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -223,10 +221,8 @@ class IT2Antecedents(_Antecedents):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        factory = {"device": device, "dtype": dtype}
-        super().__init__(n_features, n_rules, tnorm, parameterization, factory)
+        super().__init__(n_features, n_rules, tnorm, parameterization, {"device": device, "dtype": dtype})
         self.uncertainty = check_option("uncertainty", uncertainty, UNCERTAINTIES)
-        self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
         for name, letter in (("raw_spreads", "s"), ("raw_heights", "h")):
             own = nn.Parameter(torch.empty_like(self.raw_sigmas)) if letter in uncertainty else None
             self.register_parameter(name, own)
