@@ -130,9 +130,8 @@ def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, C
     has_header = names is None or names != _numbered(len(names))
     looked_at = [complete[place] for place in filled[above : above + _LOOKED_AT]]
     texts = _columns_of_text(looked_at, delimiter, names, has_header=has_header)
-    if names is None:
-        return source, CsvForm(delimiter, encoding, skip, texts=texts)
-    return source, CsvForm(delimiter, encoding, filled[above] + has_header, names, texts)
+    skip = skip if names is None else filled[above] + has_header
+    return source, CsvForm(delimiter, encoding, skip, names, texts)
 
 
 def _columns_of_text(

@@ -166,6 +166,8 @@ def _written_numbers(column: Column, style: NumberStyle, distinct: Sequence[str]
 
 def _number_column(column: Column, numbers: Array, values: Any, notes: _Notes) -> Column:
     """A column of numbers, or of dates that are written as such."""
+    if len(numbers) and numbers[0] < written.SMALLEST_DATE:  # nearly all columns of numbers
+        return column
     form = written.number_date_format(numbers, column.name)
     if form is None:
         return column
