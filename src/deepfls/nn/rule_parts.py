@@ -11,8 +11,7 @@ from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.tensors import check_assigned_values, check_equal_values, check_order_values, check_range_values
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import TNORMS, IntervalFiring, interval_log_firing, log_firing, rule_outputs
-from deepfls.nn import constraints
-from deepfls.nn.constraints import ConstrainedModule, UnitInterval
+from deepfls.nn.constraints import WIDTH_PAIRS, WIDTHS, ConstrainedModule, UnitInterval, draw_normal, draw_uniform, folded
 
 UNCERTAINTIES = ("h", "s", "hs")
 
@@ -33,7 +32,7 @@ class _Antecedents(ConstrainedModule):
         self.n_features = check_count("n_features", n_features)
         self.n_rules = check_count("n_rules", n_rules)
         self.tnorm = check_option("tnorm", tnorm, TNORMS)
-        self.parameterization = check_option("parameterization", parameterization, constraints.PARAMETERIZATIONS)
+        self.parameterization = check_option("parameterization", parameterization, tuple(WIDTHS))
         self.missing = False
         self.raw_centers = nn.Parameter(torch.empty(n_rules, n_features, **factory))
         self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
@@ -72,7 +71,7 @@ class _Antecedents(ConstrainedModule):
         ]
         check_order_values("low", values[0], "high", values[1])
         check_order_values("smallest", values[2], "largest", values[3])
-        raws = [constraints.positive(self.parameterization).raw(v, n) for n, v in zip(names[2:], values[2:], strict=True)]
+        raws = [WIDTHS[self.parameterization].raw(v, n) for n, v in zip(names[2:], values[2:], strict=True)]
         self.bounds = torch.stack([*values[:2], *raws])
         _assign(self.raw_centers, torch.clamp(self.raw_centers.detach(), *self.bounds[:2]))
         _assign(self.raw_sigmas, torch.clamp(self.raw_sigmas.detach(), *self.bounds[2:]))
@@ -102,12 +101,12 @@ class _Antecedents(ConstrainedModule):
 
     def _bounded(self, raw: Tensor, first: int) -> Tensor:
         """Raw values within the bounds from the place ``first`` on."""
-        return raw if self.bounds is None else constraints.folded(raw, self.bounds[first], self.bounds[first + 1])
+        return raw if self.bounds is None else folded(raw, self.bounds[first], self.bounds[first + 1])
 
     @property
     def width_limits(self) -> Tensor | None:
         """Least and largest width of every set, (2, sets, features); None without bounds."""
-        return None if self.bounds is None else constraints.positive(self.parameterization).value(self.bounds[2:])
+        return None if self.bounds is None else WIDTHS[self.parameterization].value(self.bounds[2:])
 
     def within_bounds(self) -> bool:
         """Whether the raw values are within the bounds, so that they are the values."""
@@ -171,18 +170,18 @@ class T1Antecedents(_Antecedents):
 
     def reset_parameters(self) -> None:
         """Centers drawn from the standard normal, where scaled data lie; widths 1."""
-        constraints.draw_normal(self.raw_centers)
+        draw_normal(self.raw_centers)
         self.sigmas = 1.0
 
     @property
     def sigmas(self) -> Tensor:
-        values = constraints.positive(self.parameterization).value(self._bounded(self.raw_sigmas, 2))
+        values = WIDTHS[self.parameterization].value(self._bounded(self.raw_sigmas, 2))
         return self._of_rules(values, MAX_SIGMA)
 
     @sigmas.setter
     def sigmas(self, value: Any) -> None:
         value = check_assigned_values("sigmas", value, self.raw_sigmas)
-        raw = constraints.positive(self.parameterization).raw(value)
+        raw = WIDTHS[self.parameterization].raw(value)
         self._check_bounds("sigmas", value, raw, 2)
         _assign(self.raw_sigmas, raw)
 
@@ -230,18 +229,18 @@ class IT2Antecedents(_Antecedents):
 
     def reset_parameters(self) -> None:
         """Centers from the standard normal, upper widths 1, lower widths 0.9, heights from 0.5 to 0.73 as in the paper."""
-        constraints.draw_normal(self.raw_centers)
+        draw_normal(self.raw_centers)
         self.set_sigmas(0.9 if "s" in self.uncertainty else 1.0, 1.0)
         if self.raw_heights is not None:
-            constraints.draw_uniform(self.raw_heights)
+            draw_uniform(self.raw_heights)
 
     def _sigma_pair(self) -> tuple[Tensor, Tensor]:
         raw = self._bounded(self.raw_sigmas, 2)
         if self.raw_spreads is None:
             # The same object twice: the firing then computes one product for both.
-            sigmas = self._of_rules(constraints.positive(self.parameterization).value(raw), MAX_SIGMA)
+            sigmas = self._of_rules(WIDTHS[self.parameterization].value(raw), MAX_SIGMA)
             return sigmas, sigmas
-        lower, upper = constraints.ordered_pair(self.parameterization).value(raw, self.raw_spreads)
+        lower, upper = WIDTH_PAIRS[self.parameterization].value(raw, self.raw_spreads)
         return self._of_rules(lower, MAX_SIGMA), self._of_rules(upper, MAX_SIGMA)
 
     @property
@@ -266,9 +265,9 @@ class IT2Antecedents(_Antecedents):
         upper = check_assigned_values("upper_sigmas", upper, self.raw_sigmas)
         if self.raw_spreads is None:
             check_equal_values("lower_sigmas / upper_sigmas", lower / upper, 1.0, "where uncertainty='h'")
-            raw_sigmas = constraints.positive(self.parameterization).raw(upper, "upper_sigmas")
+            raw_sigmas = WIDTHS[self.parameterization].raw(upper, "upper_sigmas")
         else:
-            raw_sigmas, raw_spreads = constraints.ordered_pair(self.parameterization).raw(lower, upper)
+            raw_sigmas, raw_spreads = WIDTH_PAIRS[self.parameterization].raw(lower, upper)
         self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
         _assign(self.raw_sigmas, raw_sigmas)
         if self.raw_spreads is not None:
@@ -333,9 +332,9 @@ class TSKConsequents(ConstrainedModule):
 
     def reset_parameters(self) -> None:
         """Small positive values, U(0, 0.01), as in the paper."""
-        constraints.draw_uniform(self.raw_intercepts, 0.01)
+        draw_uniform(self.raw_intercepts, 0.01)
         if self.raw_slopes is not None:
-            constraints.draw_uniform(self.raw_slopes, 0.01)
+            draw_uniform(self.raw_slopes, 0.01)
 
     @property
     def intercepts(self) -> Tensor:
