@@ -181,8 +181,7 @@ class Calibration:
     def quantile(self, coverage: float, x: Array) -> Array:
         """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""
         return self._by_group(
-            x,
-            lambda rows, weight, group: conformal_quantile(self.scores[rows], coverage, weight, group=group),
+            x, lambda rows, weight, group: conformal_quantile(self.scores[rows], coverage, weight, group=group)
         )
 
     def signed_quantile(self, level: float, x: Array) -> tuple[Array, Array]:
@@ -191,8 +190,7 @@ class Calibration:
             raise ValueError("predict_quantiles must follow a calibration that kept the sides of its scores; fit again.")
         sides = self.sides
         found = self._by_group(
-            x,
-            lambda rows, weight, group: conformal_level(self.scores[rows], sides[rows], level, weight, group=group),
+            x, lambda rows, weight, group: conformal_level(self.scores[rows], sides[rows], level, weight, group=group)
         )
         return found[:, 0], found[:, 1]
 
