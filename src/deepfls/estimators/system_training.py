@@ -35,7 +35,7 @@ from deepfls.training.loop import TrainResult, train
 from deepfls.training.recipe import TrainConfig
 from deepfls.training.start import SPACING_ROWS, initialize_system, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
-from deepfls.training.tree_start import LINEAR_INPUTS, start_from_tree
+from deepfls.training.tree_start import start_from_tree, takes_lines
 
 if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem
@@ -370,7 +370,8 @@ def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choi
         is_free and settings.n_systems > 1 and len(rows) >= recipe.CORRECTION_ROWS and (run.learns_means or run.task.planes)
     )
     usual_start = (settings.centers, settings.consequents, settings.width) == ("kmeans", "ridge", "auto")
-    may_grow = is_free and usual_start and run.learns_means and settings.order == 1 and rows.n_features <= LINEAR_INPUTS
+    has_lines = settings.order == 1 and takes_lines(rows.n_features, rows.n_targets)
+    may_grow = is_free and usual_start and has_lines and run.learns_means
     return choose(
         rows,
         run.config,

@@ -21,16 +21,20 @@ from deepfls.training.start import filled, solve_consequents, width_limits
 
 # Fewest rows of a leaf, and rows that a tree sees at most.
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000
-# Inputs up to which leaves have lines.
-LINEAR_INPUTS = 10
-# Rows that such a tree sees at most, cuts of an input that are compared, and the penalty of slopes, in rows.
-_LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 20_000, 100, 1.0
+# Inputs and targets up to which leaves have lines, rows that such a tree sees at most, cuts of an input that are compared,
+# and the penalty of slopes, in rows.
+_LINEAR_INPUTS, _LINEAR_TARGETS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 10, 10, 20_000, 100, 1.0
 # Width of a set in lengths of the side of its leaf, also where training follows; in ranges where a leaf is not bounded;
 # penalty of the consequents.
 _SIDE_SHARE, _TRAINED_SHARE, _OPEN_SHARE, _RIDGE = 0.3, 0.4, 2.0, 1e-4
 # Heights and relative widths of the lower sets of an IT2 system: nearly those of the upper ones, because the consequents
 # are solved for the mean of both; also where training follows.
 _LOWER, _TRAINED_LOWER = 0.99, 0.9
+
+
+def takes_lines(n_features: int, n_targets: int) -> bool:
+    """Whether the leaves of a tree may have lines: its numbers grow with the square of the inputs."""
+    return n_features <= _LINEAR_INPUTS and n_targets <= _LINEAR_TARGETS
 
 
 def start_from_tree(
@@ -56,7 +60,7 @@ def start_from_tree(
     target = y.detach().cpu().double().numpy()
     weight = None if sample_weight is None else sample_weight.detach().cpu().double().numpy()
     span = np.stack([rows.min(axis=0), rows.max(axis=0)])
-    has_lines = system.order == 1 and system.n_features <= LINEAR_INPUTS
+    has_lines = system.order == 1 and takes_lines(system.n_features, target.shape[1])
     seen = np.arange(len(rows))
     if row_share < 1.0:
         seen = np.sort(random_state.choice(len(rows), max(1, round(row_share * len(rows))), replace=False))
