@@ -219,6 +219,7 @@ class _HeldOut:
         """The path, epochs and shares with the smallest loss, and whether corrections lower it."""
         best = Choice(n_rules, loss=float("inf"))
         winner: Outputs | None = None
+        from_kmeans = best, winner  # the best so far when a run from a tree is taken
         for path in paths:
             if best.loss > path.below:
                 continue
@@ -228,20 +229,22 @@ class _HeldOut:
                 self._keep_folds(_FEW_FOLDS)
                 winner = winner[:_FEW_FOLDS]
                 best = dataclasses.replace(best, **self._mixed(self._held_out(winner)))
-            needed = path.factor * best.loss
-            found: dict[str, Any] = {}
+            needed, kept = path.factor * best.loss, None
             for share, parts in self._outputs(n_rules, path, winner if is_long else None).items():
                 mixed = self._mixed(self._held_out(parts))
-                if mixed["loss"] < min(needed, found.get("loss", np.inf)):
-                    found, longest, winner = mixed, share, parts
-            if found:
+                if mixed["loss"] < needed:
+                    needed, found, longest, kept = mixed["loss"], mixed, share, parts
+            if kept is not None:
+                from_kmeans = (best, winner) if path.tree else from_kmeans
                 way = (path.rate, path.decay, path.width, path.tree)
-                best = Choice(n_rules, *way, longest, penalty=self._penalty, **found)
-        if corrector is not None and winner is not None:
-            outputs = self._held_out(winner, n_rules, corrector)
+                best, winner = Choice(n_rules, *way, longest, penalty=self._penalty, **found), kept
+        # Trees of corrections find what a tree as a starting point finds: they add more to systems from k-means.
+        choice, parts_of_choice = from_kmeans if best.tree else (best, winner)
+        if corrector is not None and parts_of_choice is not None:
+            outputs = self._held_out(parts_of_choice, n_rules, corrector)
             found = self._narrowed(outputs) if self._task.planes else self._mixed(outputs)
             if found["loss"] < (_BETTER_PLANES if self._task.planes else _BETTER) * best.loss:
-                best = dataclasses.replace(best, corrected=True, **found)
+                best = dataclasses.replace(choice, corrected=True, **found)
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
 
     def _mixed(self, outputs: Array) -> dict[str, Any]:
