@@ -148,7 +148,7 @@ def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch:
         ),
         (
             ("--target", "label", "--interval-weight", "2"),
-            "Several targets must all hold numbers, got text in one.",
+            "Several targets must all hold numbers, got text in column 'label'.",
             1,
         ),
         (

@@ -368,7 +368,7 @@ def test_train_tells_wrong_settings_by_their_flag(refused: Refused, arguments: t
         ),
         (
             ("plant.csv", "--target", "y", "--target", "label", "--feature", "x"),
-            "Several targets must all hold numbers, got text in one.",
+            "Several targets must all hold numbers, got text in column 'label'.",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
