@@ -7,6 +7,7 @@ one line and an exit code, or a traceback with ``--debug``.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -190,6 +191,8 @@ class OneLineGroup(TyperGroup):
         args = sys.argv[1:] if args is None else list(args)
         # Read here, because the option parser itself may fail.
         debug = "--debug" in args
+        if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without a character, such as ², shows ? in its place
+            sys.stdout.reconfigure(errors="replace")
         try:
             code = super().main(args, prog_name or "deepfls", **{**extra, "standalone_mode": False})
         except BrokenPipeError:
