@@ -132,6 +132,8 @@ def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch:
     run(*STREAM, *keep)
     assert_same_bits(load("m.fls"), fitted())
     run(*STREAM, *keep)  # finished: the same model again, at once
+    message = run(*STREAM, *keep[:2], "--out", "other.fls", code=1).stderr
+    assert message.endswith("continue from it with --resume, or give another folder.\n")
 
 
 @pytest.mark.parametrize(

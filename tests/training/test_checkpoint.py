@@ -280,7 +280,7 @@ def test_new_run_in_a_folder_with_checkpoints_is_refused(path: Path, tmp_path: P
     interrupted(path, tmp_path / "run", 12)
     message = (
         f"checkpoint_dir must be an empty folder for a new run, got '{tmp_path}/run' with a checkpoint of step 10: "
-        "continue from it with --resume (resume=True), or give another folder."
+        "continue from it with resume=True (--resume), or give another folder."
     )
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
         FLSRegressor(**SETTINGS).fit(regression(path), checkpoints=Checkpoints(tmp_path / "run"))
