@@ -232,7 +232,8 @@ def _sets_at_start(estimator: FLSEstimator, s: PlainSystem, number: int) -> Arra
 
 def _grid(low: float, high: float, n_points: int, s: PlainSystem, m: int) -> Array:
     """Evenly spaced values of input m, and some around every center: sets may be narrower than the spacing."""
-    around = np.stack([s.centers[:, m] + step * widths[:, m] for widths in s.half_widths for step in _STEPS])
+    used = np.isfinite(s.half_widths[1][:, m])  # sets that were left out of a rule have infinite widths
+    around = np.stack([s.centers[used, m] + step * widths[used, m] for widths in s.half_widths for step in _STEPS])
     return np.unique(np.concatenate([np.linspace(low, high, n_points), around[(around >= low) & (around <= high)]]))
 
 
