@@ -140,7 +140,7 @@ def test_classifier_with_weights_and_dropped_rows_goes_on(tmp_path: Path) -> Non
 
     with pytest.raises(StopError):
         fitted(20, checkpoints=Checkpoints(tmp_path / "run", every=3))
-    told = r"^12 rows without a target are left out\.$"
+    told = r"^12 rows without a target or a weight are left out\.$"
     with pytest.warns(UserWarning, match=told):
         whole = fitted(10**9)
     with pytest.warns(UserWarning, match=told):
