@@ -15,11 +15,13 @@ import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from deepfls._checks.values import Array
+
+_Value = TypeVar("_Value")
 
 
 class ModelFileError(ValueError):
@@ -105,7 +107,7 @@ class ArrayFormat:
         return bytes(save(copies, metadata))
 
     def unpacked(self, content: bytes, path: object) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Description and arrays, after all checks; ``path`` stands in the messages."""
+        """Description and arrays, after all checks; ``path`` is named in the messages."""
         from safetensors import SafetensorError
         from safetensors.numpy import load
 
@@ -149,6 +151,11 @@ def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, 
     if not path.is_file():
         raise FileNotFoundError(f"model file must exist, got {str(path)!r}.")
     return MODEL.unpacked(path.read_bytes(), path)
+
+
+def arrays_under(prefix: str, arrays: Mapping[str, _Value]) -> dict[str, _Value]:
+    """The arrays whose names begin with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def digest(text: str, arrays: Mapping[str, Array]) -> str:

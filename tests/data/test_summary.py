@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ def summary_of(source: ParquetSource, n_processes: int, *, classes: bool = False
     ]
     whole = Summary.empty(source.n_groups, len(source.layout.features), len(parts[0].y.mean), weighted=parts[0].weighted)
     for part in parts:
-        whole.merge_state(*part.state())
+        whole.merge(pickle.loads(pickle.dumps(part)))
     return whole
 
 

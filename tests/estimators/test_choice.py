@@ -39,6 +39,16 @@ def test_noise_around_a_line_gives_nearly_a_line(kind: str) -> None:
     assert np.mean(shares) > 0.5
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_exact_line_of_rows_with_long_tails_stays_alone(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    long = random.lognormal(sigma=1.5, size=(200, 4))
+    exact = long @ np.array([1.0, -2.0, 0.5, 0.0]) + 0.01 * random.normal(size=200)
+    model = FLSRegressor(random_state=0).fit(long, exact)
+    assert (model.chosen_["system_share"], model.chosen_["line_share"]) == ([0.0], [1.0])
+    assert model.chosen_["loss"] == model.chosen_["line_loss"]
+
+
 def test_smooth_rows_are_followed_closely() -> None:
     model = FLSRegressor(random_state=0).fit(X[:200], WAVE[:200])
     assert model.chosen_["line_share"] == [0.0]
@@ -82,6 +92,14 @@ def test_probabilities_of_noisy_classes_are_those_of_a_logistic_regression_or_be
     line = LogisticRegression().fit(X[:160], truth[:160])
     losses = [-np.log(m.predict_proba(X[160:])[np.arange(80), truth[160:].astype(int)]).mean() for m in (model, line)]
     assert losses[0] < 1.05 * losses[1]
+
+
+def test_classes_that_are_all_told_apart_keep_some_doubt() -> None:
+    apart = np.random.default_rng(0).normal(size=(150, 3))
+    apart[:, 0] += 4 * np.sign(apart[:, 0])
+    model = FLSClassifier(random_state=0).fit(apart, apart[:, 0] > 0)
+    assert model.score(apart, apart[:, 0] > 0) == 1.0
+    assert 1e-5 < model.predict_proba([[-5.0, 0.0, 0.0]])[0, 1] < 1e-2
 
 
 def test_number_of_rules_follows_the_rows() -> None:

@@ -252,3 +252,24 @@ def test_mean_of_corrected_systems_is_their_sum_for_rows_with_missing_values(mon
 @pytest.mark.parametrize(("n_systems", "expected"), [(2, 1), (4, 1), (8, 2), (16, 4)])
 def test_corrections_follow_a_quarter_of_the_systems(n_systems: int, expected: int) -> None:
     assert n_trained(n_systems) == expected
+
+
+@pytest.mark.parametrize("kind", ["t1", "it2", "gt2"])
+def test_many_rows_may_start_at_the_leaves_of_a_tree(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "FOLD_ROWS", 400)  # few rows keep the test short
+    random = np.random.default_rng(0)
+    x = random.uniform(size=(1_200, 3))
+    y = np.where(x[:, 0] < 0.1, 4.0 * x[:, 1], np.where(x[:, 0] < 0.2, -4.0 * x[:, 1], x[:, 2]))
+    y = y + 0.1 * random.normal(size=1_200)
+    model = FLSRegressor(kind=kind, n_rules=6, random_state=0).fit(x[:800], y[:800])
+    assert model.chosen_["tree"]
+    other = FLSRegressor(kind=kind, n_rules=6, random_state=0, centers="kmeans-per-input").fit(x[:800], y[:800])
+    assert not other.chosen_["tree"]  # what a user has set stays
+    assert np.std(y[800:] - model.predict(x[800:])) < np.std(y[800:] - other.predict(x[800:]))
+
+
+def test_shared_terms_never_start_at_a_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recipe, "FOLD_ROWS", 100)
+    x = np.random.default_rng(0).uniform(size=(300, 2))
+    model = FLSRegressor(kind="t1", n_rules=4, n_terms=3, random_state=0).fit(x, np.floor(5 * x[:, 0]))
+    assert not model.chosen_["tree"]

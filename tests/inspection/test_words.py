@@ -29,8 +29,8 @@ from deepfls.inspection.words import (
     position_word,
     says_the_same,
     share_text,
-    short_clauses,
     short_consequent_texts,
+    shown_clauses,
     system_line,
 )
 from inspection_cases import SYSTEMS, classifier, regressor
@@ -115,7 +115,7 @@ def test_clauses_skip_sets_left_out() -> None:
     s = without_set(PlainSystem.of(regressor("km")), rule=1, feature=2)
     assert [clause.feature for clause in clauses(s, 0, 4)] == [0, 1, 2, 3]
     assert [clause.feature for clause in clauses(s, 1, 4)] == [0, 1, 3]
-    assert [name for name, *_ in short_clauses(s, 1, 4)] == ["x0", "x1", "x3"]
+    assert [name for name, *_ in shown_clauses(clauses(s, 1, 4))] == ["x0", "x1", "x3"]
 
 
 @pytest.mark.parametrize("name", ["t1", "km", "heights"])

@@ -12,8 +12,8 @@ from deepfls.kernels.compiling import compiled
 
 
 @compiled
-def exponentials(values):  # type: ignore[no-untyped-def]
-    arithmetic.exponentials(values)
+def exponentials(values, n_bytes):  # type: ignore[no-untyped-def]
+    arithmetic.exponentials(values, n_bytes)
 
 
 @compiled
@@ -24,13 +24,16 @@ def largest(values, row, n):  # type: ignore[no-untyped-def]
 def test_exponentials_are_right_to_one_unit_in_the_last_place() -> None:
     values = -np.concatenate([np.linspace(0.0, 600.0, 100_001), np.logspace(-300, 2, 1_000)])
     expected = np.exp(values.astype(np.longdouble)).astype(np.float64)  # older NumPy errs by a unit of its own in float64
-    exponentials(values)
+    short = values.copy()
+    exponentials(values, 8)
     np.testing.assert_array_max_ulp(values, expected, maxulp=1)
+    exponentials(short, 4)
+    np.testing.assert_array_max_ulp(short.astype(np.float32), expected.astype(np.float32), maxulp=1)
 
 
 def test_exponentials_hold_the_floor_and_keep_nan() -> None:
     values = np.array([-np.inf, -1e9, np.nan, -0.0])
-    exponentials(values)
+    exponentials(values, 8)
     np.testing.assert_allclose(values[:2], np.exp(LOG_FLOOR), rtol=1e-15)
     assert np.isnan(values[2])
     assert values[3] == 1.0

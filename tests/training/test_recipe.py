@@ -60,3 +60,10 @@ def test_slow_paths_replace_the_fast_one() -> None:
 
 def test_very_large_tables_have_no_path_of_less_decay() -> None:
     assert [path.decay for path in recipe.paths(200_000, several=False) if path.below < 1.0] == [0.0]
+
+
+@pytest.mark.parametrize(("n_rows", "tree", "n_trees"), [(4_000, True, 1), (4_000, False, 0), (3_999, True, 0)])
+def test_a_run_from_a_tree_is_compared_for_many_rows(n_rows: int, tree: bool, n_trees: int) -> None:
+    found = recipe.paths(n_rows, several=False, tree=tree)
+    assert sum(path.tree for path in found) == n_trees
+    assert not found[0].tree

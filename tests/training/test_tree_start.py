@@ -81,3 +81,29 @@ def test_heavy_rows_decide() -> None:
     weight = torch.from_numpy(np.where(np.arange(600) % 2, 1.0, 1e-6))
     start_from_tree(system, x, y, sample_weight=weight, random_state=np.random.RandomState(0))
     assert float(system(x).detach().mean()) > 0.95
+
+
+@pytest.mark.parametrize("cls", [T1FLS, IT2FLS, GT2FLS])
+def test_sets_that_are_trained_afterwards_are_wider_and_keep_a_footprint(cls: type) -> None:
+    x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
+    first, second = cls(3, 1, n_rules=24, dtype=torch.float64), cls(3, 1, n_rules=24, dtype=torch.float64)
+    start_from_tree(first, x, y, random_state=np.random.RandomState(0))
+    start_from_tree(second, x, y, random_state=np.random.RandomState(0), trained=True)
+    torch.testing.assert_close(first.centers, second.centers)
+    widths = [system.upper_sigmas if isinstance(system, IT2FLS) else system.sigmas for system in (first, second)]
+    assert (widths[1] >= widths[0]).all()
+    assert (widths[1] > widths[0]).any()
+    if cls is not T1FLS:
+        spreads = [(y_right - y_left).mean().item() for y_left, y_right, _ in (s.reduce(x) for s in (first, second))]
+        assert spreads[1] > 5.0 * spreads[0]
+
+
+def test_trees_of_shares_of_the_rows_differ_by_their_seed() -> None:
+    x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
+    centers = []
+    for seed in (0, 1, 0):
+        system = T1FLS(3, 1, n_rules=12, dtype=torch.float64)
+        start_from_tree(system, x, y, random_state=np.random.RandomState(seed), trained=True, row_share=0.7)
+        centers.append(system.centers.detach().clone())
+    assert not torch.equal(centers[0], centers[1])
+    assert torch.equal(centers[0], centers[2])

@@ -35,43 +35,6 @@ def check_batch(x: Any, n_features: int, parameter: Tensor) -> Tensor:
     return x
 
 
-def check_antecedents(x: Any, centers: Any, **sets: Any) -> None:
-    """Check ``x`` (batch, features), ``centers`` (rules, features) and tensors of the shape of ``centers``."""
-    check_tensor("x", x)
-    check_tensor("centers", centers)
-    if x.ndim != 2:
-        raise ValueError(f"x must have shape (batch, features), got {tuple(x.shape)}.")
-    if centers.ndim != 2 or centers.shape[0] < 1 or centers.shape[1] < 1:
-        raise ValueError(f"centers must have shape (rules, features), neither of them 0, got {tuple(centers.shape)}.")
-    if x.shape[1] != centers.shape[1]:
-        raise ValueError(
-            f"x must have shape (batch, features) with features={centers.shape[1]} as in centers, got {tuple(x.shape)}."
-        )
-    check_alike("centers", centers, "x", x)
-    for name, value in sets.items():
-        check_tensor(name, value)
-        if value.shape != centers.shape:
-            raise ValueError(f"{name} must have the shape of centers, {tuple(centers.shape)}, got {tuple(value.shape)}.")
-        check_alike(name, value, "x", x)
-
-
-def check_consequents(x: Any, intercepts: Any, slopes: Any | None) -> None:
-    """Check ``x`` (batch, features), ``intercepts`` (rules, outputs) and ``slopes`` (rules, outputs, features)."""
-    check_tensor("x", x)
-    check_tensor("intercepts", intercepts)
-    if x.ndim != 2:
-        raise ValueError(f"x must have shape (batch, features), got {tuple(x.shape)}.")
-    if intercepts.ndim != 2:
-        raise ValueError(f"intercepts must have shape (rules, outputs), got {tuple(intercepts.shape)}.")
-    check_alike("intercepts", intercepts, "x", x)
-    if slopes is not None:
-        check_tensor("slopes", slopes)
-        expected = (*intercepts.shape, x.shape[1])
-        if slopes.shape != expected:
-            raise ValueError(f"slopes must have shape (rules, outputs, features) = {expected}, got {tuple(slopes.shape)}.")
-        check_alike("slopes", slopes, "x", x)
-
-
 def check_rule_tensors(consequents: Any, **firing: Any) -> None:
     """Check ``consequents`` (batch, rules, outputs) and tensors (batch, rules) that belong to it; reads no values."""
     for name, value in firing.items():
@@ -90,16 +53,6 @@ def check_rule_tensors(consequents: Any, **firing: Any) -> None:
             f"batch={first.shape[0]}, rules={first.shape[1]} as in {first_name}, got {tuple(consequents.shape)}."
         )
     check_alike("consequents", consequents, first_name, first)
-
-
-def check_mix(mix: Any, n_outputs: int) -> Tensor:
-    """Return the mix α of the "bmm" reduction if there is one for every output. Its values are not read."""
-    if mix is None:
-        raise TypeError("mix must be a torch.Tensor for method='bmm', got None.")
-    check_tensor("mix", mix)
-    if mix.shape not in ((), (n_outputs,)):
-        raise ValueError(f"mix must have shape (outputs,) with outputs={n_outputs}, got {tuple(mix.shape)}.")
-    return mix
 
 
 def _require(holds: Tensor, rule: str, *values: Tensor, advice: str = "") -> None:
@@ -167,16 +120,6 @@ def check_equal_values(name: str, value: Tensor, expected: float, where: str) ->
 def check_order_values(lower_name: str, lower: Tensor, upper_name: str, upper: Tensor) -> None:
     """Require ``lower <= upper`` everywhere. Reads values."""
     _require(lower <= upper, f"{lower_name} must not exceed {upper_name}", lower, upper)
-
-
-def check_enumerable(n_rules: int, n_outputs: int, batch: int, itemsize: int, limit: int) -> None:
-    """Refuse an enumeration over 2^rules candidates beyond ``limit`` rules, naming the memory it would need."""
-    if n_rules > limit:
-        gigabytes = 2.0**n_rules * batch * (1 + n_outputs) * itemsize / 1e9
-        raise ValueError(
-            f"algorithm='enumerate' takes at most {limit} rules, got {n_rules}: 2^{n_rules} candidates for {batch} samples "
-            f"would need {gigabytes:,.0f} GB; use algorithm='auto'."
-        )
 
 
 def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:

@@ -81,7 +81,7 @@ def known_mean(values: Array) -> Array:
 
 
 def evenly_spaced(n_rows: int, at_most: int) -> slice:
-    """At most so many of the rows, evenly spaced, as a slice.
+    """At most ``at_most`` evenly spaced rows, as a slice.
 
     Examples
     --------

@@ -194,7 +194,7 @@ def check_target_given(given: Mapping[str, Any]) -> None:
 
 
 def _last_target(table: DataTable) -> str | None:
-    """The last column that can be learned from the others; targets often stand there."""
+    """The last column that can be learned from the others: the target is often the last one."""
     some = replace(table, table=table.table.slice(0, _ROWS))
     decimal = table_decimal(some)
     tried = [name for name in reversed(table.names) if name and name.isprintable()][:_TRIED]

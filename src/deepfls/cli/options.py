@@ -97,7 +97,7 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
 
 # An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
 _ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
-# The name of an argument alone, which the underscore tells from a word.
+# The name of an argument alone, which the underscore distinguishes from a word.
 _BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
 _WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
 
@@ -252,7 +252,7 @@ def settings_of(name: str) -> Mapping[str, Setting]:
 
 
 def _members(annotation: ast.expr) -> list[str]:
-    """The members of a union: int and str of ``int | str``. Of what stands in brackets only int of ``Sequence[int]``."""
+    """The members of a union: int and str of ``int | str``. Of type arguments only the int of ``Sequence[int]``."""
     if isinstance(annotation, ast.BinOp):
         return _members(annotation.left) + _members(annotation.right)
     if ast.unparse(annotation) == "Sequence[int]":

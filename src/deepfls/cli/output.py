@@ -172,7 +172,7 @@ def _for_json(value: Any) -> Any:
 
 
 def aligned(values: Sequence[float]) -> list[str]:
-    """Numbers with the same number of decimals, four digits of the smallest, so that their points stand in line.
+    """Numbers with the same number of decimals, four digits of the smallest, so that their decimal points are aligned.
 
     Examples
     --------

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _TASKS = ("auto", "regression", "classification")
 _OF_STREAMS = ("buffer_rows", "checkpoint_dir", "checkpoint_every", "resume")
-# A target of at most so many different whole numbers, on at least so many rows, may hold classes.
+# Largest number of different whole numbers, and least number of rows, of a target that may hold classes.
 _FEW_VALUES, _FEW_ROWS = 10, 20
 # Training rows of a stream that are measured: more would take longer than an epoch, and change no digit that is printed.
 _MEASURED_ROWS = 2**20
@@ -234,7 +234,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
 
 
 def _columns(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that a layout or a source is asked for."""
+    """The arguments of a layout or a source that name columns."""
     chosen = {"target": "target", "features": "feature", "drop": "drop", "weight": "weight"}
     return {name: given[option] for name, option in chosen.items() if option in given}
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from deepfls._checks.values import Array, comparable, ends_of_columns
+from deepfls._files import arrays_under
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling, Wild, find_wild
 
@@ -21,6 +22,8 @@ from deepfls.data.scaling import Scaling, Wild, find_wild
 MERGED_ROWS = 20_000
 # Rows from which 0 and 1 as the only targets are called classes, and as many classes as half of them identifiers.
 _FEW_ROWS, _MANY_ROWS = 10, 20
+# Fields of TrainingData whose fields are arrays.
+_PARTS = ("measured", "validation", "calibration", "x_scaling", "y_scaling")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class DataPlan:
 
     classes: bool = False  # whether targets are the names of classes
     scaled: bool = True  # whether inputs, and targets that are numbers, get mean 0 and standard deviation 1
-    # How many of a number of rows are held out for calibration; without it no row is.
+    # From a number of rows to the number held out for calibration; without it no row is.
     calibration_rows: Callable[[int], int] | None = None
     # Called with the inputs of these rows before anything else is done; raises an error where the rows are too few.
     check_calibration: Callable[[Array], None] | None = None
@@ -109,7 +112,7 @@ class TrainingData:
         assert self.stream is not None
         description = vars(self.stream) | {"classes": None if self.classes is None else self.classes.tolist()}
         arrays: dict[str, Array] = {"counts": description.pop("counts"), "input_range": self.input_range}
-        for name in ("measured", "validation", "calibration", "x_scaling", "y_scaling"):
+        for name in _PARTS:
             part = getattr(self, name)
             if part is not None:
                 arrays |= {f"{name}.{key}": value for key, value in vars(part).items() if value is not None}
@@ -118,19 +121,16 @@ class TrainingData:
     @classmethod
     def from_state(cls, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> TrainingData:
         """The data of :meth:`state`, without a sample."""
-
-        def named(name: str) -> dict[str, Array]:
-            return {key.split(".")[1]: value for key, value in arrays.items() if key.startswith(f"{name}.")}
-
+        named = {name: arrays_under(f"{name}.", arrays) for name in _PARTS}
         plan = {field.name: description[field.name] for field in fields(StreamPlan) if field.name != "counts"}
         classes = description["classes"]
         return cls(
             sample=None,
-            measured=Samples(**named("measured")),
-            validation=Samples(**named("validation")) if named("validation") else None,
-            calibration=Samples(**named("calibration")) if named("calibration") else None,
-            x_scaling=Scaling(**named("x_scaling")),
-            y_scaling=Scaling(**named("y_scaling")),
+            measured=Samples(**named["measured"]),
+            validation=Samples(**named["validation"]) if named["validation"] else None,
+            calibration=Samples(**named["calibration"]) if named["calibration"] else None,
+            x_scaling=Scaling(**named["x_scaling"]),
+            y_scaling=Scaling(**named["y_scaling"]),
             input_range=arrays["input_range"],
             n_rows=int(arrays["counts"].sum()),
             classes=None if classes is None else np.array(classes),
@@ -158,28 +158,6 @@ class Processes(Protocol):
 ProgressMaker = Callable[[int], AbstractContextManager[Any]]
 
 
-class Source(Protocol):
-    """Rows to learn from: inputs, targets, and weights where there are any."""
-
-    streamed: ClassVar[bool]  # whether rows are read in parts, by all processes of a run
-
-    @property
-    def n_rows(self) -> int:
-        """Rows, before any is held out or left out."""
-
-    @property
-    def n_features(self) -> int: ...
-
-    @property
-    def columns(self) -> Columns:
-        """What the columns of the table are."""
-
-    def prepared(
-        self, plan: DataPlan, random: np.random.RandomState, processes: Processes, progress: ProgressMaker | None = None
-    ) -> TrainingData:
-        """The data of a fit, the same in every process."""
-
-
 @dataclass(frozen=True)
 class ArraySource:
     """Arrays in memory as a source."""
@@ -205,10 +183,6 @@ class ArraySource:
     @property
     def columns(self) -> Columns:
         return self.table or Columns.numbers(self.n_features)
-
-    @property
-    def n_outputs(self) -> int:
-        return self.y.shape[1] if self.classes is None else len(self.classes)
 
     def warn_of_odd_data(self) -> None:
         """Warn of one row, a target of one value or one class, and numbers that look like classes."""
@@ -312,7 +286,7 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
 
 def _sorted_rows(rows: Array) -> tuple[Array, Array]:
     """The order of rows by their columns, and whether each, in this order, differs from the one before it."""
-    for some in (rows[:, :1], rows[:, :2], rows):  # one or two columns tell most rows apart, in a hundredth of the time
+    for some in (rows[:, :1], rows[:, :2], rows):  # one or two columns distinguish most rows, in a hundredth of the time
         order = np.argsort(some[:, 0]) if some.shape[1] == 1 else np.lexsort(some.T[::-1])
         is_new = np.append(True, (some[order[1:]] != some[order[:-1]]).any(axis=1))
         if is_new.all():

@@ -21,19 +21,8 @@ import numpy as np
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
 from deepfls._checks.values import LARGEST, Array
+from deepfls.data import written
 from deepfls.data.frames import RawTable, as_text, filled_array, is_text, number_array
-from deepfls.data.written import (
-    DECIMALS,
-    NUMBER_FORMATS,
-    are_codes,
-    date_format,
-    is_missing_text,
-    is_no_number,
-    number_date_format,
-    number_of,
-    number_seconds,
-    seconds_of,
-)
 
 OTHER = "other"
 # Other texts of true and false, which arrow writes in lower case.
@@ -79,7 +68,7 @@ class Column:
     def is_read_as_text(self) -> bool:
         """Whether a CSV reader must not take the column for numbers: words, codes, 1.304 for 1304."""
         words = [text for text in self.categories if text not in _BOOLEANS]
-        return self.decimal == "," or are_codes(words) or any(number_of(text) is None for text in words)
+        return self.decimal == "," or written.are_codes(words) or any(written.number_of(text) is None for text in words)
 
     @property
     def input_names(self) -> list[str]:
@@ -128,13 +117,15 @@ class Column:
         if str(values.type) == "bool":
             return number_array(values)
         distinct, places = distinct_texts(values, self.missing_values)
-        read = {mark: [number_of(text.removesuffix(self.unit), mark) for text in distinct] for mark in DECIMALS}
+        read = {
+            mark: [written.number_of(text.removesuffix(self.unit), mark) for text in distinct] for mark in written.DECIMALS
+        }
         wrong = {
-            mark: [t for t, n in zip(distinct, read[mark], strict=True) if n is None and not is_no_number(t)]
-            for mark in DECIMALS
+            mark: [t for t, n in zip(distinct, read[mark], strict=True) if n is None and not written.is_no_number(t)]
+            for mark in written.DECIMALS
         }
         # A table with the other decimal mark, such as 0,5 where training had 0.5, is read with that mark.
-        best = min(DECIMALS, key=lambda mark: (bool(wrong[mark]), mark != self.decimal))
+        best = min(written.DECIMALS, key=lambda mark: (bool(wrong[mark]), mark != self.decimal))
         unknown += [text for text in wrong[best] if text not in self.pooled]
         return np.array([*read[best], None], dtype=np.float64)[places]
 
@@ -150,7 +141,7 @@ class Column:
         distinct, places = distinct_texts(values, self.missing_values)
         texts = pa.array(distinct, pa.string())
         seconds = date_seconds(texts, self.date_format)
-        other = date_format(distinct) if np.isnan(seconds).all() else None
+        other = written.date_format(distinct) if np.isnan(seconds).all() else None
         if other is not None and other[1]:  # the dates of this table are written in another way
             seconds = date_seconds(texts, other[0])
         unknown += [text for text, second in zip(distinct, seconds, strict=True) if np.isnan(second)]
@@ -161,7 +152,7 @@ def without_sentinels(values: Array, missing_values: Sequence[str] | None) -> Ar
     """Numbers with NaN in place of those that the user named as missing, such as -999."""
     for text in missing_values or ():
         word = str(text).strip().casefold()
-        number = float(word) if word in ("inf", "-inf") else number_of(word)
+        number = float(word) if word in ("inf", "-inf") else written.number_of(word)
         if number is not None:
             # "inf" means all numbers that are too large to be used.
             values = np.where(np.abs(values) > LARGEST if word == "inf" else values == number, np.nan, values)
@@ -186,7 +177,7 @@ def distinct_texts(
     texts = [str(text) if text is not None else "" for text in values.dictionary.to_pylist()]
     kept = [text.strip() for text in texts] if strip else texts
     meant = {*known, *(["-"] if "+" in kept else [])} if missing_values is None else set()
-    distinct = list(dict.fromkeys(t for t in kept if not is_missing_text(t, missing_values) or t.strip() in meant))
+    distinct = list(dict.fromkeys(t for t in kept if not written.is_missing_text(t, missing_values) or t.strip() in meant))
     place = {text: number for number, text in enumerate(distinct)}
     mapped = np.array([place.get(text, -1) for text in kept] + [-1], dtype=np.int64)
     return distinct, mapped[filled_array(values.indices.cast(pa.int64()), len(texts))]
@@ -197,15 +188,17 @@ def date_seconds(values: Any, form: str) -> Array:
     import pyarrow as pa
 
     if isinstance(values, np.ndarray):
-        form = form if form in NUMBER_FORMATS else number_date_format(values) or ""
-        return number_seconds(values, form) if form else values * _DAY  # days since 1970 as numbers
+        form = form if form in written.NUMBER_FORMATS else written.number_date_format(values) or ""
+        return written.number_seconds(values, form) if form else values * _DAY  # days since 1970 as numbers
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
     if is_text(kind):
-        if form in NUMBER_FORMATS:
-            return number_seconds(np.array([number_of(text or "") for text in values.to_pylist()], np.float64), form)
-        return seconds_of(values.cast(pa.string()), form or "%Y-%m-%d")
+        if form in written.NUMBER_FORMATS:
+            return written.number_seconds(
+                np.array([written.number_of(text or "") for text in values.to_pylist()], np.float64), form
+            )
+        return written.seconds_of(values.cast(pa.string()), form or "%Y-%m-%d")
     if not types.is_temporal(kind):
         return np.full(len(values), np.nan)
     if types.is_date(kind):
@@ -269,7 +262,7 @@ class Columns:
 
     @property
     def read_inputs(self) -> list[tuple[str, int, int, Column | None]]:
-        """Inputs as people read them: name, first and end; those of a category together, with their column."""
+        """Inputs as they are shown: name, first and end; those of a category together, with their column."""
         found: list[tuple[str, int, int, Column | None]] = []
         for column, (first, end) in zip(self.columns, self.spans, strict=True):
             is_group = column.role == "category"
@@ -281,11 +274,6 @@ class Columns:
     def text_columns(self) -> list[str]:
         """Columns of a CSV to read as text even where a table happens to hold numbers alone."""
         return [column.name for column in self.columns if column.is_read_as_text]
-
-    @property
-    def are_numbers(self) -> bool:
-        """Whether every column is a number and an input."""
-        return all(column.role == "number" for column in self.columns)
 
     @property
     def kept_numbers(self) -> Array | None:

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from deepfls.data.written import DECIMALS, MISSING_TEXTS, are_codes, is_missing_text, number_of
 
 # Texts in a column of numbers that mean a missing value.
 NULL_TEXTS = [form for text in MISSING_TEXTS for form in dict.fromkeys((text, text.upper(), text.title()))] + ["NaN", "#NA"]
 _DELIMITERS = (",", ";", "\t", "|")
-# Bytes at the start of a file that contain its header, rows that are compared with it, and lines that may stand above it.
+# Bytes at the start of a file that contain its header, rows that are compared with it, and lines that may be above it.
 _HEAD, _COMPARED, _ABOVE = 1 << 20, 5, 10
 # Rows whose texts are looked at before they are parsed.
 _LOOKED_AT = 500
-# The first line of a file that tells Excel the delimiter.
+# The first line of a file that states the delimiter for Excel.
 _EXCEL_DELIMITER = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 # Numbers that may have points for thousands, and those that surely have a decimal comma.
 _MAYBE_THOUSANDS = re.compile(r"[+-]?\d{1,3}(\.\d{3})*")
@@ -60,8 +61,6 @@ class CsvForm(NamedTuple):
 
     def options(self, types: Mapping[str, Any] | None = None, *, one_thread: bool, **reading: Any) -> dict[str, Any]:
         """The options of pyarrow's readers; in one thread values may have line breaks. ``types`` are those of columns."""
-        from pyarrow import csv as arrow_csv
-
         reading |= {"encoding": self.encoding, "skip_rows": self.skip, "column_names": self.names}
         return {
             "read_options": arrow_csv.ReadOptions(use_threads=not one_thread, **reading),
@@ -131,9 +130,8 @@ def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, C
     has_header = names is None or names != _numbered(len(names))
     looked_at = [complete[place] for place in filled[above : above + _LOOKED_AT]]
     texts = _columns_of_text(looked_at, delimiter, names, has_header=has_header)
-    if names is None:
-        return source, CsvForm(delimiter, encoding, skip, texts=texts)
-    return source, CsvForm(delimiter, encoding, filled[above] + has_header, names, texts)
+    skip = skip if names is None else filled[above] + has_header
+    return source, CsvForm(delimiter, encoding, skip, names, texts)
 
 
 def _columns_of_text(

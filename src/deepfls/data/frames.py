@@ -24,7 +24,7 @@ _COMPLEX = "X must hold real numbers, got: Complex data not supported."  # with 
 
 @dataclass(frozen=True)
 class RawTable:
-    """A table as it came: float64 numbers with NaN, or arrow arrays of anything else, column by column."""
+    """The raw columns of a table: float64 numbers with NaN, or arrow arrays of anything else."""
 
     names: tuple[str, ...]
     values: tuple[Any, ...]

@@ -14,29 +14,16 @@ import numpy as np
 
 from deepfls._checks.arguments import check_count, check_option, listed
 from deepfls._checks.values import Array
+from deepfls.data import written
 from deepfls.data.columns import OTHER, Column, Columns, check_place, date_seconds, distinct_texts, without_sentinels
 from deepfls.data.frames import KINDS, RawTable, as_text, kind_of
-from deepfls.data.written import (
-    DECIMALS,
-    DOUBTFUL,
-    NumberStyle,
-    alike,
-    are_codes,
-    are_dates,
-    date_format,
-    is_time_format,
-    number_date_format,
-    number_seconds,
-    number_style,
-    seconds_of,
-    units_of,
-)
+from deepfls.data.written import NumberStyle
 
 # Categories that a column keeps at most; the others are pooled.
 MAX_CATEGORIES = 200
 # Categories up to which a column is kept although none of them has enough rows.
 _FEW_CATEGORIES = 10
-# Texts are identifiers if so many are distinct, among at least so many.
+# Share of distinct texts from which texts are identifiers, and the least number of texts.
 _DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
 # Share of numbers from which texts that would be identifiers are numbers, with other texts among them.
 _NUMBER_SHARE = 0.5
@@ -60,7 +47,7 @@ class ColumnSettings:
 
     def __post_init__(self) -> None:
         check_count("min_category_rows", self.min_category_rows)
-        check_option("decimal", self.decimal, ("auto", *DECIMALS))
+        check_option("decimal", self.decimal, ("auto", *written.DECIMALS))
         if self.missing_values is not None and (
             isinstance(self.missing_values, str) or not isinstance(self.missing_values, Iterable)
         ):
@@ -151,9 +138,9 @@ def _number_styles(
     styles: dict[int, NumberStyle] = {}
     for place, (distinct, places) in texts.items():
         if kind_of(table.values[place]) == "text" and place not in categorical:
-            style = number_style(distinct, settings.decimal, settings.missing_values)
+            style = written.number_style(distinct, settings.decimal, settings.missing_values)
             if style is None and _are_identifiers(distinct, places):
-                style = number_style(distinct, settings.decimal, settings.missing_values, _NUMBER_SHARE)
+                style = written.number_style(distinct, settings.decimal, settings.missing_values, _NUMBER_SHARE)
             if style is not None:
                 styles[place] = style
     sure = [style.decimal for style in styles.values() if style.sure and style.marks]
@@ -179,11 +166,13 @@ def _written_numbers(column: Column, style: NumberStyle, distinct: Sequence[str]
 
 def _number_column(column: Column, numbers: Array, values: Any, notes: _Notes) -> Column:
     """A column of numbers, or of dates that are written as such."""
-    form = number_date_format(numbers, column.name)
+    if len(numbers) and numbers[0] < written.SMALLEST_DATE:  # nearly all columns of numbers
+        return column
+    form = written.number_date_format(numbers, column.name)
     if form is None:
         return column
     number = numbers[~np.isnan(numbers)][0]
-    date = np.datetime64(int(number_seconds(np.array([number]), form)[0]), "s")
+    date = np.datetime64(int(written.number_seconds(np.array([number]), form)[0]), "s")
     notes.add(column.name, f"is read as dates, {number:.15g} as {str(date).replace('T', ' ').removesuffix(' 00:00:00')}")
     return _date_column(dataclasses.replace(column, date_format=form), values, notes)
 
@@ -194,19 +183,19 @@ def _text_column(column: Column, values: Any, texts: _Texts, least: int, notes: 
     if not distinct:
         return notes.left_out(column, _EMPTY)
     if not named and kind_of(values) == "text":
-        date = date_format(distinct)
+        date = written.date_format(distinct)
         if date is not None:
             if not date[1]:
                 notes.add(column.name, _date_reading(distinct, date[0]))
             return _date_column(dataclasses.replace(column, date_format=date[0]), values, notes)
         if _are_identifiers(distinct, places):
             some = distinct[:_SOME_TEXTS]
-            units = units_of(some)
+            units = written.units_of(some)
             is_measured = len(units) > 1 and sum(units.values()) >= _DISTINCT_SHARE * len(some)
             mixed = f"has numbers with different units ({', '.join(map(repr, list(units)[:_FEW_UNITS]))})"
             dates = "has dates that are written in different ways, not all as 2024-12-31,"
-            return notes.left_out(column, mixed if is_measured else dates if are_dates(some) else _IDENTIFIER)
-        if are_codes(distinct):
+            return notes.left_out(column, mixed if is_measured else dates if written.are_dates(some) else _IDENTIFIER)
+        if written.are_codes(distinct):
             notes.add(column.name, "has numbers with leading zeros and is read as text")
     _note_doubts(column, values, distinct, notes)
     counts = np.bincount(places[places >= 0], minlength=len(distinct))
@@ -224,21 +213,21 @@ def _date_reading(texts: Sequence[str], form: str) -> str:
     import pyarrow as pa
 
     some = texts[:_SOME_TEXTS]
-    dates = np.nan_to_num(seconds_of(pa.array(some), form)).astype("datetime64[s]")
+    dates = np.nan_to_num(written.seconds_of(pa.array(some), form)).astype("datetime64[s]")
     days = (dates.astype("datetime64[D]") - dates.astype("datetime64[M]").astype("datetime64[D]")).astype(int)
     place = int(np.argmax(days != dates.astype("datetime64[M]").astype(int) % 12))  # not the second of February
     day, time = str(dates[place]).split("T")
-    read = time if is_time_format(form) else f"{day} {time}" if "%M" in form else day
+    read = time if written.is_time_format(form) else f"{day} {time}" if "%M" in form else day
     taken = f"has dates that can be read in two ways, and {some[place]!r} is taken as {read}"
     return f"{taken}; write them as 2024-12-31 to be sure"
 
 
 def _note_doubts(column: Column, values: Any, distinct: Sequence[str], notes: _Notes) -> None:
-    """Tell of texts that count as missing, and of categories that are probably the same."""
+    """Note texts that count as missing, and categories that are probably the same."""
     import pyarrow.compute as pc
 
     if column.missing_values is None and kind_of(values) in ("text", "category"):
-        doubtful = [*DOUBTFUL, *(["NA"] if len(distinct) > 1 and all(map(_CODE.fullmatch, distinct)) else [])]
+        doubtful = [*written.DOUBTFUL, *(["NA"] if len(distinct) > 1 and all(map(_CODE.fullmatch, distinct)) else [])]
         texts = pc.utf8_trim_whitespace(as_text(values))
         for text in doubtful:
             count = 0 if text in distinct else pc.sum(pc.equal(texts, text)).as_py() or 0
@@ -246,7 +235,7 @@ def _note_doubts(column: Column, values: Any, distinct: Sequence[str], notes: _N
                 rows = f"{count:,} row{'' if count == 1 else 's'}"
                 option = "missing_values=[''] (--missing-values '')"
                 notes.add(column.name, f"has {text!r} in {rows}, which counts as missing; {option} takes it as a category")
-    same = alike(distinct)
+    same = written.alike(distinct)
     if same is not None:
         notes.add(column.name, f"has categories that differ in case alone, {same}; write them alike to join them")
 
@@ -272,7 +261,9 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     if len(known) == 0:
         return notes.left_out(column, _EMPTY)
     span, within = np.ptp(known), known % _DAY
-    is_time = str(getattr(values, "type", "")).startswith(("time32", "time64")) or is_time_format(column.date_format)
+    is_time = str(getattr(values, "type", "")).startswith(("time32", "time64")) or written.is_time_format(
+        column.date_format
+    )
     parts = ["hours" if is_time else "days"]
     if np.ptp(within) > 0 and (is_time or span >= _DAY):
         parts += ["day_sin", "day_cos"]
@@ -300,7 +291,7 @@ def _without_useless(columns: Columns, table: RawTable, notes: _Notes) -> Column
 
 
 def _reason_to_leave_out(column: Column, values: Any, seen: dict[bytes, list[tuple[str, Array]]]) -> str:
-    """Why an input tells nothing, or ""; ``seen`` are the numbers of the columns before, by the bytes of a few rows."""
+    """Why an input has no information, or ""; ``seen`` are the numbers of earlier columns, by the bytes of a few rows."""
     if column.role == "category" and len(column.categories) == 1:
         return "" if (column.encoded(values) != column.codes[0]).any() else _CONSTANT
     if column.role != "number":

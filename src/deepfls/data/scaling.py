@@ -25,7 +25,7 @@ from deepfls.data.columns import Columns
 _CONSTANT = 1e-12
 # Bound of scaled values, far beyond any data, so that their squares and sums stay finite.
 FARTHEST = 1e100
-# A value is wild beyond so many ranges between these quantiles, if at most this share of the values is.
+# The quantiles, the number of ranges between them beyond which a value is wild, and the largest share of wild values.
 _QUANTILES, _RANGES, _LARGEST_SHARE = (0.05, 0.95), 10.0, 0.01
 # The same in the logarithms of a column without negative values.
 _LOG_RANGES = 2.0
@@ -64,7 +64,7 @@ class Standardizer:
             return self.merge(part._of_known(rows, unknown, weight))
         part.count[:] = float(len(rows)) if weight is None else float(weight.sum())
         # The mean of equal numbers may differ from them in the last bit, which would give a constant column a spread.
-        constant = (rows[:64] == rows[0]).all(axis=0)  # of nearly all columns a few rows tell that they vary
+        constant = (rows[:64] == rows[0]).all(axis=0)  # a few rows show that nearly all columns vary
         constant[constant] = (rows[:, constant] == rows[0, constant]).all(axis=0)
         mean = fold_rows(np.sum, rows) / len(rows) if weight is None else np.average(rows, axis=0, weights=weight)
         part.mean = np.where(constant, rows[0], mean)

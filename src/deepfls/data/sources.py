@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import pickle
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,6 @@ import pyarrow as pa
 
 from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.values import LARGEST, Array
-from deepfls._files import ArrayFormat
 from deepfls.data.arrays import DataPlan, Processes, ProgressMaker, Samples, StreamPlan, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.data.frames import filled_array, kind_of, raw_table
@@ -39,8 +39,6 @@ _BUFFER_NUMBERS, _BUFFER_ROWS = 2**25, 2**20
 _DESCRIBED_ROWS = 2**22
 # Rows of the sample on which the firing of the rules is measured after training.
 _MEASURED_ROWS = 16_384
-# Summaries on their way between processes.
-_MESSAGE = ArrayFormat("deepfls-summary", 1, "summary", ValueError)
 
 
 class ParquetSource:
@@ -111,7 +109,7 @@ class ParquetSource:
 
     @property
     def columns(self) -> Columns:
-        """What the columns of the inputs are; numbers, unless :meth:`with_columns` was asked."""
+        """What the columns of the inputs are; numbers, unless :meth:`with_columns` described them."""
         return self._table or Columns.numbers(len(self.layout.features), self.layout.features)
 
     def with_columns(self, settings: ColumnSettings, columns: Columns | None = None) -> ParquetSource:
@@ -289,12 +287,12 @@ class ParquetSource:
         """The summary of all processes, in each of them."""
         if processes.size == 1:
             return summary
-        # The keys first: they tell which rows are in the joint sample, so that only these rows are sent.
+        # The keys first: they determine which rows are in the joint sample, so that only these rows are sent.
         keys = [np.frombuffer(content) for content in processes.gathered_bytes(summary.sample.keys.tobytes())]
         summary.sample.trim(np.concatenate([part for rank, part in enumerate(keys) if rank != processes.rank]))
         joined = Summary.empty(self.n_groups, self.n_features, len(summary.y.mean), weighted=summary.weighted)
-        for content in processes.gathered_bytes(_MESSAGE.packed(*summary.state())):
-            joined.merge_state(*_MESSAGE.unpacked(content, "summary of a process"))
+        for content in processes.gathered_bytes(pickle.dumps(summary)):
+            joined.merge(pickle.loads(content))
         return joined
 
     def _training_data(

@@ -218,23 +218,3 @@ class Summary:
         rows = rows[np.argsort(rows[:, 0], kind="stable")]
         low = uniform(seed + 1, rows[:, 0].astype(np.int64)) < share
         return rows[low, 1:], rows[~low, 1:]
-
-    def state(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """The summary as plain values and arrays, for other processes."""
-        arrays = {"counts": self.counts, "lowest": self.lowest, "highest": self.highest}
-        for name, part in (("x", self.x), ("y", self.y)):
-            arrays |= {f"{name}.{key}": value for key, value in vars(part).items()}
-        arrays |= {"keys": self.sample.keys, "sample": self.sample.rows}
-        if self.held_out:
-            arrays["held_out"] = np.concatenate(self.held_out)
-        return {"labels": self.labels, "n_dropped": self.n_dropped}, arrays
-
-    def merge_state(self, description: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Add the :meth:`state` of another process."""
-        other = Summary.empty(len(self.counts), len(self.lowest), len(self.y.mean), weighted=self.weighted)
-        vars(other).update(description, **{name: arrays[name] for name in ("counts", "lowest", "highest")})
-        for name, part in (("x", other.x), ("y", other.y)):
-            vars(part).update({key: arrays[f"{name}.{key}"] for key in vars(part)})
-        other.sample.update(arrays["keys"], arrays["sample"])
-        other.held_out = [arrays["held_out"]] if "held_out" in arrays else []
-        self.merge(other)

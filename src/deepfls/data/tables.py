@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyarrow import csv
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, nearest, quoted
 from deepfls._checks.values import Array
@@ -185,7 +186,7 @@ def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
 
 
 def _distinct(names: Sequence[str], label: str) -> list[str]:
-    """Names of columns with a number behind those that come again."""
+    """Distinct names of columns: a repeated name gets a number."""
     found: list[str] = []
     for place, name in enumerate(names, start=1):
         made, count = name, 1
@@ -261,8 +262,6 @@ def _open_sheet(path: Path, label: str) -> tuple[Any, CsvForm]:
 
 
 def _parsed(source: Any, form: CsvForm, label: str, text_columns: Collection[str]) -> pa.Table:
-    from pyarrow import csv
-
     types = {name: pa.string() for name in (*text_columns, *form.texts)}
     # No invalid_row_handler: pyarrow's threads release it after the read returns. A release during the shutdown of the
     # interpreter aborts the process.

@@ -14,6 +14,7 @@ import numpy as np
 
 from deepfls._checks.arguments import listed
 from deepfls._checks.values import Array
+from deepfls.data.frames import number_array
 
 # Texts that mean a missing value in any column, in lower case, and those that do so in a column of numbers only.
 MISSING_TEXTS = ("", "n/a", "na", "n.a.", "nan", "null", "<na>", "#n/a", "?", "-", "--", "—", ".")
@@ -69,9 +70,11 @@ _COMPACT = {6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
 EXCEL, SECONDS, MILLISECONDS = "days of Excel", "seconds since 1970", "milliseconds since 1970"
 NUMBER_FORMATS = (*_COMPACT.values(), EXCEL, SECONDS, MILLISECONDS)
-# Smallest and largest number of dates from 1980 to 2060, the day 0 of Excel in days since 1970, and the words of names that
-# must stand beside such numbers: a number of five digits may be anything.
-_RANGES = {EXCEL: (29_221, 58_806), SECONDS: (315_532_800, 2_871_763_199), MILLISECONDS: (315_532_800e3, 2_871_763_199e3)}
+SMALLEST_DATE = 29_221  # of all numbers that are read as dates: 1980 in days of Excel
+# Smallest and largest number of dates from 1980 to 2060, the day 0 of Excel in days since 1970, and the words of which one
+# must be in the name of such a column: a number of five digits may be anything.
+_RANGES = {EXCEL: (SMALLEST_DATE, 58_806), SECONDS: (315_532_800, 2_871_763_199)}
+_RANGES[MILLISECONDS] = (315_532_800_000, 2_871_763_199_000)
 _EXCEL_START = -25_569
 _DAY_WORDS = {"date", "datetime", "day", "datum", "fecha", "tarih"}
 _TIME_WORDS = {"date", "datetime", "datum", "epoch", "time", "timestamp", "ts", "unix"}
@@ -157,10 +160,7 @@ class NumberStyle(NamedTuple):
 
 
 def number_style(
-    texts: Collection[str],
-    decimal: str = "auto",
-    missing_values: Sequence[str] | None = None,
-    share: float = _NEARLY_ALL,
+    texts: Collection[str], decimal: str = "auto", missing_values: Sequence[str] | None = None, share: float = _NEARLY_ALL
 ) -> NumberStyle | None:
     """How distinct texts write numbers; None where fewer than a share of them are numbers, and for codes."""
     unknown = (lambda text: is_missing_text(text, missing_values)) if missing_values else is_no_number
@@ -301,8 +301,6 @@ def seconds_of(texts: Any, form: str) -> Array:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from deepfls.data.frames import number_array
-
     def parsed(values: Any, form: str) -> Any:
         return pc.strptime(values, format=form, unit="s", error_is_null=True).cast(pa.int64()).cast(pa.float64())
 
@@ -340,8 +338,6 @@ def number_date_format(values: Array, name: str = "") -> str | None:
     >>> number_date_format(np.array([45_322, 45_323, 45_352.0]), "orderDate")
     'days of Excel'
     """
-    if len(values) and values[0] < _RANGES[EXCEL][0]:  # nearly all columns of numbers end here
-        return None
     some = values[:_SOME_DATES]
     form = _format_of(some[~np.isnan(some)], name, 1)
     return None if form is None else _format_of(values[~np.isnan(values)], name, _FEWEST_DATES)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text, without_torch
-from deepfls.data.arrays import ArraySource, Samples, Source
+from deepfls.data.arrays import ArraySource, Samples
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
 from deepfls.data.learning import ColumnSettings, learn_columns
@@ -22,13 +22,7 @@ from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult, fit
 from deepfls.estimators.intervals import CalibratedModel
 from deepfls.estimators.prediction import ScaledSystem
-from deepfls.estimators.settings import (
-    MISSING,
-    ClassifierSettings,
-    RegressorSettings,
-    Settings,
-    settings_by_name,
-)
+from deepfls.estimators.settings import MISSING, ClassifierSettings, RegressorSettings, Settings, settings_by_name
 from deepfls.estimators.structure import Structure
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training.checkpoint import Checkpoints
@@ -117,7 +111,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         FLSRegressor or FLSClassifier
             Itself.
         """
-        source: Source
+        source: ArraySource | ParquetSource
         watched, table = None, None
         if _is_streamed(X, y, sample_weight, eval_set, checkpoints):
             source, attributes = self._source_targets(X)
@@ -322,7 +316,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
 
 def _is_streamed(X: Any, y: Any, sample_weight: Any, eval_set: Any, checkpoints: Any) -> bool:
     """Whether X is a source that is read in parts; arguments that do not belong to such an X are refused."""
-    # The type is asked, because a frame may have a column of any name.
+    # The attribute of the type, because a frame may have a column of any name.
     if getattr(type(X), "streamed", False) is not True:
         if checkpoints is not None:
             raise ValueError("checkpoints must come with a source such as ParquetSource, got it without.")

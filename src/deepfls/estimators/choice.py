@@ -50,13 +50,15 @@ def is_chosen(settings: Settings) -> bool:
     return settings.patience is None and (settings.epochs == "auto" or settings.n_rules == "auto")
 
 
-def choice_paths(settings: Settings, config: TrainConfig, n_rows: int) -> tuple[recipe.Path, ...]:
-    """The runs that are compared; what a user has set stays."""
+def choice_paths(
+    settings: Settings, config: TrainConfig, n_rows: int, *, may_grow: bool = False
+) -> tuple[recipe.Path, ...]:
+    """The runs that are compared; what a user has set stays. ``may_grow``: one may start at the leaves of a tree."""
     if settings.epochs != "auto":
         return (recipe.Path(),)
     restricted = settings.n_terms is not None or settings.max_conditions is not None
     slow = settings.loss == "quantiles" and settings.learning_rate == "auto" and not restricted
-    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto", slow=slow)
+    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto", slow=slow, tree=may_grow)
     if settings.loss == "quantiles":  # its losses are those of absolute errors; the limits are of squared ones
         limits = [(_LOSS_OF_NOISE * math.sqrt(path.below), math.sqrt(path.factor)) for path in paths]
         paths = tuple(dataclasses.replace(p, below=b, factor=f) for p, (b, f) in zip(paths, limits, strict=True))
@@ -143,6 +145,7 @@ class Choice:
     rate: float = 1.0  # times the learning rate
     decay: float = 1.0  # times the weight decay
     width: float = 1.0  # times the starting width
+    tree: bool = False  # whether the training starts at the leaves of a tree
     epoch_share: float = 1.0
     corrected: bool = False  # whether most of several systems are corrections
     system_share: Array | float = 1.0  # (outputs,)
@@ -167,6 +170,7 @@ class Choice:
             "learning_rate": config.learning_rate,
             "weight_decay": config.weight_decay,
             "width": self.width,
+            "tree": self.tree,
             "corrected": self.corrected,
             "system_share": np.atleast_1d(self.system_share).tolist(),
             "line_share": np.atleast_1d(self.line_share).tolist(),

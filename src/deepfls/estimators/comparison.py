@@ -37,8 +37,11 @@ _MOST_COPIES = 3
 _RISEN = 1.1
 # Folds that are compared where there is little noise: paths differ by more than their losses scatter, and runs are long.
 _FEW_FOLDS = 2
-# Largest share of a system or a line in logits: a mixture of them may be steeper than either.
-_STEEPEST = 2.0
+# Weight, in rows, of a penalty on shares of logits that are not those of the line alone: where the rows held out are all
+# told apart, their loss falls with the steepness, and a wrong row would cost any amount.
+_SHARE_PENALTY = 2.0
+# Shares of the system and of the line where the line stays alone.
+_LINE_ALONE = np.array([0.0, 1.0])
 # n_rules="auto" takes the fewest rules whose loss is within this factor of the smallest, and compares at this share of
 # the epochs.
 _ENOUGH, _COMPARED_SHARE = 1.02, 0.25
@@ -115,14 +118,23 @@ class _HeldOut:
         ]
         joined = [np.concatenate(parts) for parts in zip(*lines, strict=True)]
         losses = [self._loss(outputs) for outputs in joined]
-        self._penalty = int(np.argmin(losses)) if losses else 0
+        # A larger penalty must be better than the smallest one on every fold: few rows far from the others would decide.
+        of_folds = [[self._loss(o, first) for o in outputs] for outputs, first in zip(lines, self._firsts, strict=True)]
+        usable = [k == 0 or all(fold[k] < fold[0] for fold in of_folds) for k in range(len(losses))]
+        self._penalty = int(np.argmin(np.where(usable, losses, np.inf))) if losses else 0
         self._line = joined[self._penalty] if joined else None
         self._line_loss = losses[self._penalty] if losses else float("inf")
 
-    def _loss(self, outputs: Array) -> float:
-        """Mean loss of outputs (rows, outputs) for the first of the rows held out."""
-        target = self._target[: len(outputs)]
-        weight = None if self._weight is None else self._weight[: len(outputs)]
+    @property
+    def _firsts(self) -> Array:
+        """Places of the first rows of the folds among the rows held out."""
+        return np.cumsum([0, *(len(held) for _, held in self._parts)])[:-1]
+
+    def _loss(self, outputs: Array, first: int = 0) -> float:
+        """Mean loss of outputs (rows, outputs) for so many of the rows held out, from ``first`` on."""
+        places = slice(first, first + len(outputs))
+        target = self._target[places]
+        weight = None if self._weight is None else self._weight[places]
         losses = self._task.losses(torch.from_numpy(outputs), target, self._config.point_loss())
         if losses.ndim:
             losses = losses.flatten(1).mean(dim=1) if losses.ndim > 1 else losses
@@ -137,7 +149,7 @@ class _HeldOut:
         """Mean outputs of systems by the shares of the epochs; none if they are clearly worse than ``best`` at first."""
         epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
         found: dict[float, Outputs] = {}
-        choice = Choice(n_rules, path.rate, path.decay, path.width, max(path.shares))
+        choice = Choice(n_rules, path.rate, path.decay, path.width, path.tree, max(path.shares))
         for place, (kept, held) in enumerate(self._parts):
             for share, outputs in self._fold_outputs(kept, held, choice, epochs).items():
                 found.setdefault(share, []).append(outputs)
@@ -217,11 +229,14 @@ class _HeldOut:
                 winner = winner[:_FEW_FOLDS]
                 best = dataclasses.replace(best, **self._mixed(self._held_out(winner)))
             needed = path.factor * best.loss
+            found: dict[str, Any] = {}
             for share, parts in self._outputs(n_rules, path, winner if is_long else None).items():
-                found = self._mixed(self._held_out(parts))
-                if found["loss"] < min(needed, best.loss):
-                    best = Choice(n_rules, path.rate, path.decay, path.width, share, penalty=self._penalty, **found)
-                    winner = parts
+                mixed = self._mixed(self._held_out(parts))
+                if mixed["loss"] < min(needed, found.get("loss", np.inf)):
+                    found, longest, winner = mixed, share, parts
+            if found:
+                way = (path.rate, path.decay, path.width, path.tree)
+                best = Choice(n_rules, *way, longest, penalty=self._penalty, **found)
         if corrector is not None and winner is not None:
             outputs = self._held_out(winner, n_rules, corrector)
             found = self._narrowed(outputs) if self._task.planes else self._mixed(outputs)
@@ -230,22 +245,14 @@ class _HeldOut:
         return dataclasses.replace(best, line_loss=self._line_loss, n_held_out=len(self._target))
 
     def _mixed(self, outputs: Array) -> dict[str, Any]:
-        """Fields of a choice: the smallest loss of mixtures of a system and the line, and their shares."""
-        alone: dict[str, Any] = {"system_share": 1.0, "line_share": 0.0}
-        if not np.isfinite(outputs).all():
-            return {**alone, "loss": float("inf")}
-        if self._line is None:
-            return {**alone, "loss": self._loss(outputs)}
-        shares = self._number_shares(outputs, self._line) if self._task.n_classes is None else None
-        own, other = self._class_shares(outputs, self._line) if shares is None else shares
-        mixture = own * outputs + other * self._line
-        if self._task.n_classes is None:
-            mixture = mixture + (1.0 - own - other) * self._mean
-        loss, pure = self._loss(mixture), self._loss(outputs)
-        # Systems of the folds learn from fewer rows than the final one, so their best share is smaller than its best share.
-        if pure <= _ENOUGH * loss:
-            return {**alone, "loss": pure}
-        return {"loss": loss, "system_share": own, "line_share": other}
+        """Fields of a choice: the shares of a system and the line, and the loss of their mixture."""
+        if self._line is None or not np.isfinite(outputs).all():
+            return {"loss": self._finite_loss(outputs), "system_share": 1.0, "line_share": 0.0}
+        is_number = self._task.n_classes is None
+        own, other = (self._number_shares if is_number else self._class_shares)(outputs, self._line)
+        rest = (1.0 - own - other) * self._mean if is_number else 0.0
+        mixture = own * outputs + other * self._line + rest
+        return {"loss": self._loss(mixture), "system_share": own, "line_share": other}
 
     def _narrowed(self, outputs: Array) -> dict[str, Any]:
         """Fields of a choice: the smallest loss of planes of a share of their widths, and that share.
@@ -263,19 +270,26 @@ class _HeldOut:
         return {"loss": float(found.fun), "plane_share": float(found.x)}
 
     def _number_shares(self, outputs: Array, line: Array) -> tuple[Array, Array]:
-        """Shares of a system and a line (outputs,): at least 0, together at most 1, by least squares."""
+        """Shares of a system and a line (outputs,): the means of those that fit each fold best.
+
+        Of all rows together, few that lie far from the others would decide. For the same reason the line stays alone
+        unless the shares of the other folds are better than it on most folds, and the mean shares on all rows.
+        """
         # What the shares leave to 1 is that of the mean of the targets.
         target, outputs, line = (values - self._mean for values in (self._target.numpy(), outputs, line))
         root = np.ones(len(target)) if self._weight is None else np.sqrt(self._weight.numpy())
+        firsts = self._firsts[1:]
         shares = []
         for k in range(target.shape[1]):
-            design = np.stack([outputs[:, k], line[:, k]], axis=1) * root[:, None]
-            found, _ = scipy.optimize.nnls(design, target[:, k] * root)
-            if found.sum() > 1.0:
-                step = design[:, 0] - design[:, 1]
-                own = step @ (target[:, k] * root - design[:, 1]) / max(float(step @ step), 1e-300)
-                found = np.array([np.clip(own, 0.0, 1.0), 1.0 - np.clip(own, 0.0, 1.0)])
-            shares.append(found)
+            terms = np.stack([outputs[:, k], line[:, k]], axis=1) * root[:, None]
+            folds = list(zip(np.split(terms, firsts), np.split(target[:, k] * root, firsts), strict=True))
+            found = np.array([_best_shares(*fold) for fold in folds])
+            mean = found.mean(axis=0)
+            others = (found.sum(axis=0) - found) / (len(folds) - 1) if len(folds) > 1 else found
+            alone = [_squares(_LINE_ALONE, *fold) for fold in folds]
+            is_better = [_squares(share, *fold) < error for share, fold, error in zip(others, folds, alone, strict=True)]
+            mixed = 2 * sum(is_better) > len(folds) and sum(_squares(mean, *fold) for fold in folds) < sum(alone)
+            shares.append(mean if mixed else _LINE_ALONE)
         own, other = np.transpose(shares)
         return own, other
 
@@ -293,12 +307,29 @@ class _HeldOut:
             total = odds.sum(axis=1, keepdims=True)
             losses = np.log(total[:, 0]) - logits[np.arange(len(target)), target]
             slopes = (odds / total * terms).sum(axis=2) - of_class
-            return float(losses @ weight) / len(target), slopes @ weight / len(target)
+            far = shares - _LINE_ALONE
+            penalty = _SHARE_PENALTY * float(far @ far)
+            return float(losses @ weight) + penalty, slopes @ weight + 2.0 * _SHARE_PENALTY * far
 
-        bounds = [(0.0, _STEEPEST)] * 2
+        bounds = [(0.0, None)] * 2
         found = scipy.optimize.minimize(loss, np.array([0.5, 0.5]), jac=True, bounds=bounds, method="L-BFGS-B").x
         own, other = (np.full(outputs.shape[1], share) for share in found)
         return own, other
+
+
+def _best_shares(terms: Array, target: Array) -> Array:
+    """Shares of two terms (rows, 2): at least 0, together at most 1, by least squares."""
+    found, _ = scipy.optimize.nnls(terms, target)
+    if found.sum() > 1.0:
+        step = terms[:, 0] - terms[:, 1]
+        own = np.clip(step @ (target - terms[:, 1]) / max(float(step @ step), 1e-300), 0.0, 1.0)
+        found = np.array([own, 1.0 - own])
+    return np.asarray(found)
+
+
+def _squares(shares: Array, terms: Array, target: Array) -> float:
+    """Squared errors of shares of two terms (rows, 2)."""
+    return float(np.sum((terms @ shares - target) ** 2))
 
 
 def _useful_share(losses: dict[float, float]) -> float:

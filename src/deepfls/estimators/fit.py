@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from deepfls._checks.arguments import check_option, counted
 from deepfls._checks.values import Array, evenly_spaced
-from deepfls.data.arrays import ArraySource, DataPlan, Samples, Source, TrainingData
+from deepfls.data.arrays import ArraySource, DataPlan, Samples, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.choice import Choice, is_chosen
@@ -84,7 +84,7 @@ class FitResult:
 
 def fit(
     settings: Settings,
-    source: Source,
+    source: ArraySource | ParquetSource,
     *,
     earlier: FitResult | None = None,
     checkpoints: Checkpoints | None = None,
@@ -127,7 +127,7 @@ class _Fit:
     """One fit, from the rows to the calibration; settings, plan and source are checked."""
 
     settings: Settings
-    source: Source
+    source: ArraySource | ParquetSource
     plan: DataPlan
     earlier: FitResult | None
     checkpoints: Checkpoints | None
@@ -145,7 +145,9 @@ class _Fit:
             device = _check_device(settings.device)
             folder = None
             if self.checkpoints is not None:
-                folder = stack.enter_context(self.checkpoints.opened(_run_facts(settings, source), group))
+                folder = stack.enter_context(
+                    self.checkpoints.opened(_run_facts(settings, cast("ParquetSource", source)), group)
+                )
             run = self._run(group, own_device(device) if group.size > 1 else device, folder, random)
             choice = None
             if source.streamed:
@@ -298,7 +300,7 @@ def _finish(run: Run, members: list[Member], choice: Choice | None) -> None:
             restore_frozen(system, masks, member.started)
 
 
-def _check_systems(settings: Settings, source: Source) -> None:
+def _check_systems(settings: Settings, source: ArraySource | ParquetSource) -> None:
     """Refuse a number of systems that the source or the memory does not allow."""
     n_systems = settings.n_systems
     if n_systems > 1 and source.streamed:
@@ -340,7 +342,7 @@ def _check_device(name: Any) -> torch.device:
         raise ValueError(f"device must be 'auto' or a torch device of this machine, got {name!r}.") from None
 
 
-def _run_facts(settings: Settings, source: Source) -> dict[str, Any]:
+def _run_facts(settings: Settings, source: ArraySource | ParquetSource) -> dict[str, Any]:
     """What must be the same for a run to continue from a checkpoint."""
     facts: dict[str, Any] = {"task": "classification" if settings._classifies else "regression"}
     for name, value in settings_by_name(settings).items():
@@ -376,5 +378,5 @@ def _progress_bar(run: Run) -> contextlib.AbstractContextManager[TrainingBar | N
 
 def _position(run: Run) -> tuple[int, int]:
     """Epoch and step at which a run starts: those of its checkpoint, if there is one."""
-    found = None if run.folder is None else run.folder.found()
+    found = None if run.folder is None else run.folder.found
     return (0, 0) if found is None else (found[0]["epoch"], found[0]["step"])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from deepfls._checks.values import Array, check_finite_table, softmax
-from deepfls._files import read_model
+from deepfls._files import arrays_under, read_model
 from deepfls.data.columns import Columns
 from deepfls.data.frames import raw_table
 from deepfls.data.scaling import Scaling
@@ -29,7 +29,7 @@ _KNOWN |= {"n_planes", "shared_spread", "centers_within", "n_terms", "max_condit
 
 
 class NotLightError(Exception):
-    """Rows that this module does not serve."""
+    """Rows for which the estimator is needed."""
 
 
 @dataclass(frozen=True)
@@ -120,11 +120,6 @@ def _model(description: Mapping[str, Any], arrays: Mapping[str, Array]) -> Light
         y_scaling=Scaling(**arrays_under("y_scaling.", arrays)),
         single_target=bool(description.get("single_target", True)),
     )
-
-
-def arrays_under(prefix: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays whose names begin with a prefix, by the rest of their names."""
-    return {name.removeprefix(prefix): value for name, value in arrays.items() if name.startswith(prefix)}
 
 
 def classes_of(description: Mapping[str, Any]) -> Array:

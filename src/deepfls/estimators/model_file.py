@@ -13,14 +13,14 @@ import numpy as np
 import torch
 
 from deepfls._checks.values import Array
-from deepfls._files import MODEL, ModelFileError, read_model, write_whole
+from deepfls._files import MODEL, ModelFileError, arrays_under, read_model, write_whole
 from deepfls.data.columns import Columns
 from deepfls.data.scaling import Scaling
 from deepfls.estimators.base import FLSEstimator
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.fit import FitResult
 from deepfls.estimators.fls import FLSClassifier, FLSRegressor, names_of_targets
-from deepfls.estimators.light import arrays_under, classes_of
+from deepfls.estimators.light import classes_of
 from deepfls.estimators.prediction import ScaledSystem
 from deepfls.estimators.settings import Settings, is_plain, plain_value, settings_by_name
 from deepfls.estimators.structure import Structure

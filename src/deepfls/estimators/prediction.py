@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -60,10 +60,6 @@ class ScaledSystem:
         """Share of every system in the outputs, (systems,); they add up to 1."""
         return np.full(len(self.systems), 1.0 / len(self.systems))
 
-    def alone(self, number: int) -> ScaledSystem:
-        """The system of that number, from 0, without the others."""
-        return ScaledSystem(self.systems[number], self.x_scaling, self.y_scaling)
-
     def clipped(self, input_range: Array) -> ScaledSystem:
         """The same with inputs held within a range (2, features), in the units of the data."""
         low, high = input_range
@@ -75,14 +71,11 @@ class ScaledSystem:
     def best_firing(self, x: Array) -> Array:
         """Firing strength of the best-fitting rule of every system, (rows, systems), of values as they are, not clipped."""
 
-        def best(system: System, z: Tensor) -> tuple[Tensor, ...]:
-            return (_strengths(_log_firing(system, z)[1].amax(dim=1, keepdim=True)),)
+        def best(systems: Sequence[System], z: Tensor) -> tuple[Tensor, ...]:
+            return (torch.stack([_strengths(_log_firing(system, z)[1].amax(dim=1)) for system in systems], dim=1),)
 
         free = replace(self, x_scaling=Scaling(self.x_scaling.shift, self.x_scaling.scale))
-        return np.concatenate([model.evaluated(x, best)[0] for model in free._each()], axis=1)
-
-    def _each(self) -> list[ScaledSystem]:
-        return [self.alone(number) for number in range(len(self.systems))]
+        return free.evaluated_by_all(x, best)[0]
 
     def evaluated(self, x: Array, function: RowFunction) -> tuple[Array, ...]:
         """The arrays of a function of the first system for rows x in the units of the data, a chunk at a time."""
@@ -107,17 +100,12 @@ class ScaledSystem:
         All three are equal for Type-1 systems.
         """
         if self.others:
-            parts = (model._values(x, first) for model in self._each())
+            parts = (replace(self, system=system, others=())._values(x, first) for system in self.systems)
             return np.asarray(sum(share * part for share, part in zip(self.shares, parts, strict=True)))
         compiled = _compiled(self.system)
         if compiled is None:
             return self.evaluated(x, _plain_outputs)[0][:, first:]
         values = np.empty((len(x), 3 - first, self.system.n_outputs))
-        unknown = np.zeros(0, dtype=bool) if self.system.missing else np.isnan(x).any(axis=1)
-        if unknown.any():
-            values[~unknown] = self._values(x[~unknown], first)
-            values[unknown] = self.taking_nan().evaluated(x[unknown], _plain_outputs)[0][:, first:]
-            return values
 
         def run(_: int, begin: int, end: int) -> None:
             for start in range(begin, end, CHUNK):
@@ -125,6 +113,9 @@ class ScaledSystem:
                 values[part] = compiled(self.x_scaling.apply(x[part]))[:, first:]
 
         compiled.over_rows(run, len(x))
+        unknown = np.isnan(values[:, 0, 0])  # one input that is not known makes all outputs NaN
+        if not self.system.missing and unknown.any():
+            values[unknown] = self.taking_nan().evaluated(x[unknown], _plain_outputs)[0][:, first:]
         return values
 
     def taking_nan(self) -> ScaledSystem:
@@ -148,10 +139,12 @@ class ScaledSystem:
 
     def rule_weights(self, x: Array) -> Array:
         """Firing of the rules, lower and upper together, as shares that add up to 1, (rows, rules of all systems)."""
-        if self.others:
-            parts = zip(self.shares, self._each(), strict=True)
-            return np.concatenate([share * model.rule_weights(x) for share, model in parts], axis=1)
-        return self.evaluated(x, lambda system, z: (normalised_firing(system, z),))[0]
+
+        def weights(systems: Sequence[System], z: Tensor) -> tuple[Tensor, ...]:
+            parts = zip(self.shares.tolist(), systems, strict=True)
+            return (torch.cat([share * normalised_firing(system, z) for share, system in parts], dim=1),)
+
+        return self.evaluated_by_all(x, weights)[0]
 
     def firing_strengths(self, x: Array) -> tuple[Array, ...]:
         """Lower and upper firing strength, each (rows, rules of all systems), in [0, 1]; equal for Type-1 systems.
@@ -159,10 +152,11 @@ class ScaledSystem:
         Those of the widest plane for General Type-2 systems.
         """
 
-        if self.others:
-            ends = zip(*(model.firing_strengths(x) for model in self._each()), strict=True)
-            return tuple(np.concatenate(end, axis=1) for end in ends)
-        return self.evaluated(x, lambda system, z: tuple(map(_strengths, _log_firing(system, z))))
+        def strengths(systems: Sequence[System], z: Tensor) -> tuple[Tensor, ...]:
+            ends = zip(*(_log_firing(system, z) for system in systems), strict=True)
+            return tuple(_strengths(torch.cat(end, dim=1)) for end in ends)
+
+        return self.evaluated_by_all(x, strengths)
 
 
 def _log_firing(system: System, z: Tensor) -> tuple[Tensor, Tensor]:

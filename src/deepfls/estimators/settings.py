@@ -292,7 +292,8 @@ SETTINGS_TEXT = """
         for a classifier.
     chosen_ : dict
         What ``epochs="auto"`` and ``n_rules="auto"`` chose from the training rows: n_rules, epochs, learning_rate and
-        weight_decay, width (times the usual starting width), corrected (whether most of several systems are
+        weight_decay, width (times the usual starting width), tree (whether the training started at the leaves of a tree of
+        lines, from 4,000 rows on and up to 10 inputs), corrected (whether most of several systems are
         corrections of the first ones), system_share and line_share (the weights of the trained system and of a linear model
         in every output), plane_share (the share of their trained widths that planes keep with corrections), loss and
         line_loss (on the rows held out; None without), n_held_out. Only where something was chosen.

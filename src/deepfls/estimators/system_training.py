@@ -35,7 +35,7 @@ from deepfls.training.loop import TrainResult, train
 from deepfls.training.recipe import TrainConfig
 from deepfls.training.start import SPACING_ROWS, initialize_system, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
-from deepfls.training.tree_start import start_from_tree
+from deepfls.training.tree_start import start_from_tree, takes_lines
 
 if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem
@@ -65,6 +65,7 @@ class Run:
     group: Group
     folder: CheckpointFolder | None
     width: float = 1.0  # times the usual starting width
+    tree: bool = False  # whether systems start at the leaves of a tree
 
     @property
     def task(self) -> Task:
@@ -77,7 +78,7 @@ class Run:
 
     def with_choice(self, choice: Choice) -> Run:
         structure = replace(self.structure, n_rules=choice.n_rules)
-        return replace(self, structure=structure, config=choice.config(self.config), width=choice.width)
+        return replace(self, structure=structure, config=choice.config(self.config), width=choice.width, tree=choice.tree)
 
     def rows(self, samples: Samples) -> Rows:
         """Samples as tensors in scaled units."""
@@ -158,6 +159,11 @@ def first_system(run: Run, rows: Rows | None, random: np.random.RandomState, num
     if rows is None or before is not None:
         return system
     settings, group = run.settings, run.group
+    if run.tree:
+        share = 1.0 if settings.n_systems == 1 else recipe.TREE_ROWS
+        options: dict[str, Any] = {"sample_weight": rows.weight, "random_state": random}
+        start_from_tree(system, rows.x, run.desired_outputs(rows), trained=True, row_share=share, **options)
+        return system
     width: Any = run.width * recipe.width(run.data.n_rows) if settings.width == "auto" else settings.width
     # Every process adds the normal equations of its part of the rows.
     first, end = (len(rows) * place // group.size for place in (group.rank, group.rank + 1))
@@ -359,13 +365,13 @@ def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choi
         return _corrections(run.with_choice(Choice(n_rules)), part, outputs, np.random.RandomState(seed))
 
     restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
+    is_free = settings.epochs == "auto" and all(value is None for value in restricted)
     may_correct = (
-        settings.n_systems > 1
-        and len(rows) >= recipe.CORRECTION_ROWS
-        and (run.learns_means or run.task.planes)
-        and settings.epochs == "auto"
-        and all(value is None for value in restricted)
+        is_free and settings.n_systems > 1 and len(rows) >= recipe.CORRECTION_ROWS and (run.learns_means or run.task.planes)
     )
+    usual_start = (settings.centers, settings.consequents, settings.width) == ("kmeans", "ridge", "auto")
+    has_lines = settings.order == 1 and takes_lines(rows.n_features, rows.n_targets)
+    may_grow = is_free and usual_start and has_lines and run.learns_means
     return choose(
         rows,
         run.config,
@@ -373,7 +379,7 @@ def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choi
         trained,
         np.random.RandomState(seed),
         rule_numbers=recipe.rule_numbers(len(rows)) if settings.n_rules == "auto" else (run.structure.n_rules,),
-        paths=choice_paths(settings, run.config, len(rows)),
+        paths=choice_paths(settings, run.config, len(rows), may_grow=may_grow),
         n_systems=min(settings.n_systems, _CHOICE_SYSTEMS),
         corrector=corrector if may_correct else None,
     )

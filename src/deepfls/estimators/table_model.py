@@ -88,7 +88,7 @@ class TableModel:
                     f"{data.label} must have {len(columns.columns)} columns of inputs for a model trained without column "
                     f"names, got {len(names)}."
                 )
-            if columns.are_numbers:
+            if all(column.role == "number" for column in columns.columns):
                 return np.stack([numbers(data, name) for name in names], axis=1)
             return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
         used = [column.name for column in columns.columns if column.role != "left out"]
@@ -267,10 +267,7 @@ def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) 
 
 
 def _write_part(
-    path: Path,
-    tables: Tables,
-    predicted: Callable[[DataTable], pa.Table],
-    step: Callable[[int], None] | None,
+    path: Path, tables: Tables, predicted: Callable[[DataTable], pa.Table], step: Callable[[int], None] | None
 ) -> None:
     from pyarrow import parquet
 

@@ -27,19 +27,10 @@ from deepfls._checks.arguments import check_count, check_number, check_option
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.estimators.calibration import Calibration
+from deepfls.export import targets
 from deepfls.export.centered import CenteredIntegers
 from deepfls.export.fixed_point import fixed_header
-from deepfls.export.targets import (
-    CHeader,
-    ColumnForm,
-    CTable,
-    check_type_reduction,
-    code_bytes,
-    interval_text,
-    refuse_form,
-    rendered_header,
-    with_finite_widths,
-)
+from deepfls.export.targets import CHeader, ColumnForm, CTable
 from deepfls.functional.constants import LOG_FLOORS, max_sweeps
 from deepfls.inspection.plain import PlainSystem
 from deepfls.inspection.plain_model import AnyModel, PlainModel, gain_and_reach
@@ -124,12 +115,16 @@ class CalibratedInterval:
         if calibration is None or estimator._classifies:
             return None
         if calibration.group_columns:
-            refuse_form("A C header", "its intervals are calibrated by groups", _REMEDY.format("group_calibration=None"))
+            targets.refuse_form(
+                "A C header", "its intervals are calibrated by groups", _REMEDY.format("group_calibration=None")
+            )
         if isinstance(estimator.system_, GT2FLS):
-            refuse_form("A C header", "its intervals are planes", _REMEDY.format("kind='it2'") + " of the widest plane")
+            targets.refuse_form(
+                "A C header", "its intervals are planes", _REMEDY.format("kind='it2'") + " of the widest plane"
+            )
         refitted = getattr(estimator, "interval_model_", None) is not None
         source = estimator.interval_model_ if refitted else estimator
-        system = with_finite_widths(PlainModel.of(source))
+        system = targets.with_finite_widths(PlainModel.of(source))
         n_outputs = system.n_outputs
         gain, reach = gain_and_reach(calibration, system)
         scaled = calibration.scale is not None
@@ -142,7 +137,7 @@ class CalibratedInterval:
     def margin(self) -> Array:
         """The margin (outputs,) of an interval that is only a margin around the type-reduced set; else an error."""
         if self.system is not None or self.scaled or not (np.isin(self.gain, (0.0, 1.0)).all() and (self.reach >= 0).all()):
-            refuse_form(
+            targets.refuse_form(
                 "A C header in fixed point",
                 "its calibrated interval is more than a margin around what the system gives",
                 _REMEDY.format("refit=False and normalized_scores=False"),
@@ -164,7 +159,7 @@ def _with_log_scale(model: PlainModel, estimator: Any, coefficients: Array) -> P
     The local scale is a system with the sets of the first one, so that its outputs in the others are 0.
     """
     if model.kind != "t1":
-        refuse_form(
+        targets.refuse_form(
             "A C header",
             "the local scale of its intervals is another fuzzy system over both firings",
             _REMEDY.format("calibration='cqr' or normalized_scores=False"),
@@ -213,17 +208,19 @@ def c_header(
     _check_prefix(prefix)
     check_option("number", number, NUMBERS)
     check_option("exp", exp, EXPONENTIALS)
-    check_type_reduction("A C header", plain)
+    targets.check_type_reduction("A C header", plain)
     margins = _checked_margins(margin, plain.n_outputs)
     if number == "float":
         return _float_header(plain, prefix=prefix, exp=exp, margins=margins, calibrated=calibrated)
     if len(plain.systems) > 1:
         # Every system has its own ranges of integers, so a mean would need a conversion of each.
         reason = f"its output is a mean over {len(plain.systems)} systems, each with integers of its own"
-        refuse_form("A C header in fixed point", reason, 'number="float" takes it')
+        targets.refuse_form("A C header in fixed point", reason, 'number="float" takes it')
     (system,) = plain.systems
     if system.alphas is not None:
-        refuse_form("A C header in fixed point", "its output is a mean over planes", "export one of them with plane=")
+        targets.refuse_form(
+            "A C header in fixed point", "its output is a mean over planes", "export one of them with plane="
+        )
     if calibrated is not None:
         margins = calibrated.margin()
     return fixed_header(system, prefix=prefix, number=number, margins=margins, rows=rows)
@@ -257,7 +254,7 @@ def _checked_margins(margin: Any, n_outputs: int) -> Array | None:
 
 
 def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: int, force: bool = False) -> CReport:
-    """Write a header, completely or not at all; unless ``force`` it must fit so many bytes of a microcontroller."""
+    """Write a header, completely or not at all; unless ``force`` it must fit the bytes of the microcontroller."""
     flash, ram = check_count("flash", flash), check_count("ram", ram)
     if not force and (header.flash_bytes > flash or header.ram_bytes > ram):
         raise ValueError(
@@ -308,7 +305,7 @@ def _float_header(
     if calibrated is not None:
         gains = {"gain": CTable(calibrated.gain, "float")} if plain.kind == "it2" and calibrated.gain.any() else {}
         interval_tables = {**gains, "reach": CTable(calibrated.reach, "float")}
-    n_code = sum(code_bytes(part.plain, _CODE) for part in every)
+    n_code = sum(targets.code_bytes(part.plain, _CODE) for part in every)
     n_ram = max(_array_bytes(part.plain) + _FRAME[part.plain.kind] for part in every)
     if is_mean:
         n_code += _CODE["mean"] * len(parts) + _CODE["classes"] * (plain.classes is not None)
@@ -316,7 +313,7 @@ def _float_header(
     if calibrated is not None:
         n_code += _CODE["calibrated"] + _CODE["mean"] * len(interval_parts)
         n_ram += 12 * plain.n_outputs + 40
-    return rendered_header(
+    return targets.rendered_header(
         "float.h",
         [*interval_tables.values(), *(table for part in every for table in part.tables.values())],
         n_code,
@@ -332,7 +329,7 @@ def _float_header(
         unusable="infinite" if plain.missing else "NaN or infinite",
         calibrated=calibrated,
         interval_tables=interval_tables,
-        interval_text=interval_text(plain, margins) if calibrated is None else calibrated.text,
+        interval_text=targets.interval_text(plain, margins) if calibrated is None else calibrated.text,
         smallest_weight=math.exp(LOG_FLOORS["float32"]),
         worst=operation_counts(plain),
         usual=operation_counts(plain, sweeps=4),

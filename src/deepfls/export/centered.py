@@ -73,7 +73,7 @@ class CenteredIntegers:
 
     The table "form" (sets, 2 features) has the coefficients of the squares and of the inputs; "constant" (sets,) has the
     same scale. Sets are the rules; with uncertain widths, the lower sets of all rules and then the upper ones. 2^(2 bits)
-    stands for 2^log_exponent in the log-firing and for 2^exponent, a table (outputs,), in the rule outputs. Heights are
+    represents 2^log_exponent in the log-firing and for 2^exponent, a table (outputs,), in the rule outputs. Heights are
     minus their logarithms. With missing values, "unknown" (sets, features) and "unknown_height" (rules, features) are what
     an input that is not known takes off constants and heights, and "fill" (rules, outputs, features) what a rule adds.
     """
@@ -148,7 +148,7 @@ class CenteredIntegers:
 
     @property
     def depth_one(self) -> int:
-        """The integer that stands for a depth of 1."""
+        """The integer that represents a depth of 1."""
         return 1 << _DEPTH_BITS
 
     @property

@@ -19,17 +19,8 @@ import numpy as np
 
 from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array
-from deepfls.export.targets import (
-    CHeader,
-    CTable,
-    check_holdable,
-    code_bytes,
-    input_box,
-    interval_text,
-    refuse_form,
-    rendered_header,
-    rows_for,
-)
+from deepfls.export import targets
+from deepfls.export.targets import CHeader, CTable
 from deepfls.functional.constants import LOG_FLOOR, max_sweeps
 from deepfls.inspection.plain import PlainOutput, PlainSystem
 
@@ -85,8 +76,8 @@ class FixedPoint:
     def __init__(self, plain: PlainSystem, number: str, rows: Any = None) -> None:
         self.plain, self.number = plain, check_option("number", number, tuple(BITS))
         self.bits = bits = BITS[number]
-        low, high = input_box(plain)
-        measured = rows_for(plain, rows, _N_DRAWN)
+        low, high = targets.input_box(plain)
+        measured = targets.rows_for(plain, rows, _N_DRAWN)
         low, high = np.minimum(low, measured.min(axis=0)), np.maximum(high, measured.max(axis=0))
         middle, half = _middle_and_half(low, high)
         if plain.bounds is not None:  # inputs saturate where the system clips them
@@ -103,7 +94,7 @@ class FixedPoint:
         bound = float((np.abs(intercepts) + np.abs(slopes).sum(axis=2)).max())
         self.value_bits = 29 - max(0, _ceil_log2(bound))
         if self.value_bits < min(bits + 1, 20):
-            refuse_form(
+            targets.refuse_form(
                 number,
                 f"outputs of its rules reach {bound:.3g} half ranges of the output, and cancel",
                 "use float, more data or fewer rules" if number == "q31" else _REMEDIES[number],
@@ -113,7 +104,7 @@ class FixedPoint:
         self.inverse_bits = min(_fraction_bits(lower, bits), 30)
         if self.z_bits < 16 or self.inverse_bits < 0:
             reason = "its sets are too narrow or too far from the data for the integers"
-            refuse_form(number, reason, _REMEDIES[number])
+            targets.refuse_form(number, reason, _REMEDIES[number])
         self.step_bits = min(22, self.z_bits + self.inverse_bits)
         self.slope_bits = min(_fraction_bits(slopes, bits), 30) if slopes.any() else 0
         self.intercept_bits = min(self.value_bits, _fraction_bits(intercepts, bits))
@@ -229,7 +220,7 @@ class FixedPoint:
 
     def error(self, rows: Any = None) -> FixedError:
         """The error against float64 on rows, given or drawn from the range of the training data."""
-        x = rows_for(self.plain, rows, _N_DRAWN)
+        x = targets.rows_for(self.plain, rows, _N_DRAWN)
         got = self.values(self.output(self.quantized(x)).y)
         wrong = got - self.plain.output(x).y
         largest, rms = np.abs(wrong).max(axis=0), np.sqrt(np.square(wrong).mean(axis=0))
@@ -270,21 +261,21 @@ def _rounded(values: Array, bits: int) -> Array:
 def fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array | None, rows: Any) -> CHeader:
     """The header of a system in fixed point; an error if the integers cannot hold it."""
     if plain.missing:
-        refuse_form("C in fixed point", "its training table has missing values", 'number="float" takes it')
+        targets.refuse_form("C in fixed point", "its training table has missing values", 'number="float" takes it')
     fixed = FixedPoint(plain, number, rows)
     error = fixed.error(rows)
     if error.share > LARGEST_ERROR[number]:
         wrong = f"on {error.n_rows:,} rows it would be wrong by up to {100 * error.share:.2g} % of the output's range"
-        refuse_form(number, wrong, _REMEDIES[number])
+        targets.refuse_form(number, wrong, _REMEDIES[number])
     tables = _fixed_tables(fixed, margins)
     arrays = 4 * (plain.n_features + (2 if plain.kind == "t1" else 3) * plain.n_rules + 3 * plain.n_outputs)
     # From half ranges of the logits to units of the exponent.
     logit_bits = 30 - int(np.ceil(np.log2(fixed.output_half[0])))
     scalings = ("input_middle", "input_half", "output_middle", "output_half")
-    return rendered_header(
+    return targets.rendered_header(
         "fixed.h",
         tables.values(),
-        code_bytes(plain, _CODE),
+        targets.code_bytes(plain, _CODE),
         arrays + _FRAME[plain.kind],
         error.share,
         prefix=prefix,
@@ -295,7 +286,7 @@ def fixed_header(plain: PlainSystem, *, prefix: str, number: str, margins: Array
         tables=tables,
         constants=_SHARED,
         sweeps=sweep_bound(plain.n_rules),
-        interval_text=interval_text(plain, margins),
+        interval_text=targets.interval_text(plain, margins),
         logit_factor=round(float(fixed.output_half[0]) * 2.0**logit_bits),
         logit_shift=fixed.value_bits + logit_bits - EXPONENT_BITS,
         conversion={name: CTable(getattr(fixed, name), "float") for name in scalings},
@@ -321,6 +312,6 @@ def _fixed_tables(fixed: FixedPoint, margins: Array | None) -> dict[str, CTable]
         tables["mix"] = CTable(fixed.mix, "int32_t")
     if margins is not None:
         shares = margins / fixed.output_half
-        check_holdable("margin in half ranges of the output", shares, 2.0)
+        targets.check_holdable("margin in half ranges of the output", shares, 2.0)
         tables["margin"] = CTable(np.round(shares * 2.0**fixed.value_bits).astype(np.int64), "int32_t")
     return tables

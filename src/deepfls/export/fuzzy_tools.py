@@ -113,7 +113,7 @@ _FORMS: dict[str, Callable[[PlainSystem, str], str]] = {".fis": fis_text, ".m": 
 def _context(plain: PlainSystem) -> dict[str, Any]:
     """Variables that the templates share: ranges, widths and heights of sets under the product, numbers of consequents."""
     low, high = input_box(plain)
-    y = plain.output(rows_for(plain, None, 1_000)).y  # ranges of outputs serve for plots only
+    y = plain.output(rows_for(plain, None, 1_000)).y  # ranges of outputs are used by plots only
     ranges = {"low": low, "high": high, "y_low": y.min(axis=0), "y_high": y.max(axis=0)}
     # Grades of which the firing is the geometric mean: see above.
     n_grades = 1 if plain.tnorm == "product" else plain.n_features

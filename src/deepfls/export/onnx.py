@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from deepfls import __version__
 from deepfls._checks.arguments import check_option
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
@@ -82,8 +83,6 @@ def onnx_bytes(plain: AnyModel, dtype: str = "float64") -> bytes:
     """The model that :func:`write_onnx` writes."""
     import onnx
     from onnx import TensorProto, helper
-
-    from deepfls import __version__
 
     check_type_reduction("An ONNX model", plain)
     graph = _Graph(dtype)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from deepfls import __version__
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, check_finite_table
 from deepfls.functional.constants import LOG_FLOOR, LOG_FLOORS, max_sweeps
@@ -82,36 +83,25 @@ class ColumnForm:
         """The columns of a system; None without categories, where columns are inputs."""
         if plain.columns is None or not plain.columns.groups:
             return None
-        names: list[str] = []
-        sources: list[int] = []
-        codes: list[int] = []
-        categories = {}
-        for column in plain.columns.columns:
-            first, width = len(names), column.width
-            if column.role == "category":
-                categories[first] = column.categories
-                sources += [first] * width
-                codes += range(len(column.categories) - width, len(column.categories))
-                names.append(column.name)
-            else:
-                sources += range(first, first + width)
-                codes += [-1] * width
-                names += column.input_names
-        return cls(tuple(names), np.array(sources), np.array(codes), categories)
+        parts = plain.columns.read_inputs
+        sources = np.repeat(np.arange(len(parts)), [end - first for _, first, end, _ in parts])
+        codes = np.full(plain.n_features, -1)
+        for _, first, end, column in parts:
+            if column is not None:  # two categories share one input, 1 for the second
+                codes[first:end] = np.arange(len(column.categories))[-column.width :]
+        categories = {place: column.categories for place, (*_, column) in enumerate(parts) if column is not None}
+        return cls(tuple(name for name, *_ in parts), sources, codes, categories)
 
     def columns(self, x: Array) -> Array:
         """Columns (rows, columns) from inputs (rows, inputs), whose categories are taken where their input is largest."""
         found = np.zeros((len(x), len(self.names)))
         for column in range(len(self.names)):
-            inputs = np.flatnonzero(self.sources == column)
-            if column not in self.categories:
-                found[:, column] = x[:, inputs[0]]
-                continue
-            unknown = np.isnan(x[:, inputs]).any(axis=1)
-            best = np.where(np.isnan(x[:, inputs]), -np.inf, x[:, inputs]).argmax(axis=1)
-            single = len(inputs) < len(self.categories[column])
-            index = np.round(np.clip(x[:, inputs[0]], 0.0, 1.0)) if single else self.codes[inputs][best]
-            found[:, column] = np.where(unknown, np.nan, index)
+            own = x[:, self.sources == column]
+            index = own[:, 0]
+            if column in self.categories:
+                single = own.shape[1] < len(self.categories[column])
+                index = np.round(np.clip(index, 0.0, 1.0)) if single else own.argmax(axis=1)
+            found[:, column] = np.where(np.isnan(own).any(axis=1), np.nan, index)
         return found
 
     def inputs(self, columns: Array) -> Array:
@@ -313,8 +303,6 @@ def rendered_header(
     template: str, arrays: Iterable[CTable], n_code: int, n_ram: int, error: float | None = None, **context: Any
 ) -> CHeader:
     """The header of a template, with its costs: bytes of code and of stack."""
-    from deepfls import __version__
-
     n_tables = sum(array.n_bytes for array in arrays)
     sizes = {"table_bytes": n_tables, "code_bytes": n_code, "ram_bytes": n_ram}
     text = render(template, version=__version__, **sizes, **context)

@@ -15,13 +15,13 @@ counts as 0 in [x², x], and its terms of the constant are taken off again by a 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.tensors import check_antecedents, check_consequents
+from deepfls._checks.tensors import check_alike, check_tensor
 from deepfls.functional.constants import LOG_FLOORS
 
 _FLOORS = {getattr(torch, name): floor for name, floor in LOG_FLOORS.items()}
@@ -33,6 +33,43 @@ class IntervalFiring(NamedTuple):
 
     lower: Tensor
     upper: Tensor
+
+
+def _check_antecedents(x: Any, centers: Any, **sets: Any) -> None:
+    """Check ``x`` (batch, features), ``centers`` (rules, features) and tensors of the shape of ``centers``."""
+    check_tensor("x", x)
+    check_tensor("centers", centers)
+    if x.ndim != 2:
+        raise ValueError(f"x must have shape (batch, features), got {tuple(x.shape)}.")
+    if centers.ndim != 2 or centers.shape[0] < 1 or centers.shape[1] < 1:
+        raise ValueError(f"centers must have shape (rules, features), neither of them 0, got {tuple(centers.shape)}.")
+    if x.shape[1] != centers.shape[1]:
+        raise ValueError(
+            f"x must have shape (batch, features) with features={centers.shape[1]} as in centers, got {tuple(x.shape)}."
+        )
+    check_alike("centers", centers, "x", x)
+    for name, value in sets.items():
+        check_tensor(name, value)
+        if value.shape != centers.shape:
+            raise ValueError(f"{name} must have the shape of centers, {tuple(centers.shape)}, got {tuple(value.shape)}.")
+        check_alike(name, value, "x", x)
+
+
+def _check_consequents(x: Any, intercepts: Any, slopes: Any | None) -> None:
+    """Check ``x`` (batch, features), ``intercepts`` (rules, outputs) and ``slopes`` (rules, outputs, features)."""
+    check_tensor("x", x)
+    check_tensor("intercepts", intercepts)
+    if x.ndim != 2:
+        raise ValueError(f"x must have shape (batch, features), got {tuple(x.shape)}.")
+    if intercepts.ndim != 2:
+        raise ValueError(f"intercepts must have shape (rules, outputs), got {tuple(intercepts.shape)}.")
+    check_alike("intercepts", intercepts, "x", x)
+    if slopes is not None:
+        check_tensor("slopes", slopes)
+        expected = (*intercepts.shape, x.shape[1])
+        if slopes.shape != expected:
+            raise ValueError(f"slopes must have shape (rules, outputs, features) = {expected}, got {tuple(slopes.shape)}.")
+        check_alike("slopes", slopes, "x", x)
 
 
 def _exponents(
@@ -87,7 +124,7 @@ def log_firing(x: Tensor, centers: Tensor, sigmas: Tensor, tnorm: str = "product
     >>> log_firing(torch.tensor([[1.0, 2.0]]), torch.zeros(1, 2), torch.ones(1, 2)).item()
     -2.5
     """
-    check_antecedents(x, centers, sigmas=sigmas)
+    _check_antecedents(x, centers, sigmas=sigmas)
     check_option("tnorm", tnorm, TNORMS)
     return _exponents(x, centers, sigmas, share_of(tnorm, centers.shape[1]), x.isnan() if missing else None)
 
@@ -133,7 +170,7 @@ def interval_log_firing(
     (-2.0, -0.5)
     """
     heights = {} if log_heights is None else {"log_heights": log_heights}
-    check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, **heights)
+    _check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, **heights)
     check_option("tnorm", tnorm, TNORMS)
     # DIFF(paper): "htsk" takes the mean of the log heights too. The product of M heights vanishes as M grows, and the
     # type-reduced set then spans all consequents whatever the widths say.
@@ -228,7 +265,7 @@ def rule_outputs(x: Tensor, intercepts: Tensor, slopes: Tensor | None = None, fi
     >>> rule_outputs(torch.tensor([[2.0]]), torch.tensor([[1.0]]), torch.tensor([[[3.0]]])).item()
     7.0
     """
-    check_consequents(x, intercepts, slopes)
+    _check_consequents(x, intercepts, slopes)
     n_rules, n_outputs = intercepts.shape
     if slopes is None:
         return intercepts.expand(x.shape[0], n_rules, n_outputs)
@@ -270,7 +307,7 @@ def gaussian_grades(x: Tensor, centers: Tensor, sigmas: Tensor) -> Tensor:
     >>> gaussian_grades(torch.zeros(1, 1), torch.zeros(1, 1), torch.ones(1, 1)).item()
     1.0
     """
-    check_antecedents(x, centers, sigmas=sigmas)
+    _check_antecedents(x, centers, sigmas=sigmas)
     return torch.exp(-0.5 * ((x.unsqueeze(1) - centers) / sigmas).square())
 
 
@@ -300,6 +337,6 @@ def interval_gaussian_grades(
     >>> grades.lower.item(), grades.upper.item()
     (0.5, 1.0)
     """
-    check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, heights=heights)
+    _check_antecedents(x, centers, lower_sigmas=lower_sigmas, upper_sigmas=upper_sigmas, heights=heights)
     lower = heights * gaussian_grades(x, centers, lower_sigmas)
     return IntervalGrades(lower, gaussian_grades(x, centers, upper_sigmas))

@@ -33,7 +33,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.tensors import check_enumerable, check_firing_values, check_rule_tensors, is_traced
+from deepfls._checks.tensors import check_firing_values, check_rule_tensors, is_traced
 from deepfls.functional.constants import TOLERANCE, max_sweeps
 from deepfls.functional.firing import relative_interval_firing
 
@@ -209,7 +209,12 @@ def _within_consequents(upper: Tensor, consequents: Tensor, y_left: Tensor, y_ri
 def _enumerate(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
     """The paper's fKM: X(u) = α0 + α u and Z(u) = β0 + β u for all binary u, then the extremes of X / Z."""
     batch, n_rules, n_outputs = consequents.shape
-    check_enumerable(n_rules, n_outputs, batch, consequents.element_size(), MAX_ENUMERATED_RULES)
+    if n_rules > MAX_ENUMERATED_RULES:
+        gigabytes = 2.0**n_rules * batch * (1 + n_outputs) * consequents.element_size() / 1e9
+        raise ValueError(
+            f"algorithm='enumerate' takes at most {MAX_ENUMERATED_RULES} rules, got {n_rules}: 2^{n_rules} candidates for "
+            f"{batch} samples would need {gigabytes:,.0f} GB; use algorithm='auto'."
+        )
     choices = torch.arange(2**n_rules, device=consequents.device)
     u = (choices.unsqueeze(0) >> torch.arange(n_rules, device=consequents.device).unsqueeze(1)) & 1
     u = u.to(consequents.dtype)  # (rules, 2^rules)
@@ -267,9 +272,4 @@ def _classic_left_end(y: np.ndarray, low: np.ndarray, up: np.ndarray) -> float:
 
 Algorithm = Callable[[Tensor, Tensor, Tensor], TypeReducedSet]
 
-ALGORITHMS: dict[str, Algorithm] = {
-    "newton": _newton,
-    "sort": _sort,
-    "enumerate": _enumerate,
-    "iterative": _iterative,
-}
+ALGORITHMS: dict[str, Algorithm] = {"newton": _newton, "sort": _sort, "enumerate": _enumerate, "iterative": _iterative}

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.tensors import check_mix, check_rule_tensors
+from deepfls._checks.tensors import check_rule_tensors, check_tensor
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.functional.firing import IntervalFiring, relative_firing, relative_interval_firing
 from deepfls.functional.karnik_mendel import TypeReducedSet, log_end_points
@@ -145,7 +145,10 @@ def type_reduce(
     check_rule_tensors(consequents, log_lower=log_lower, log_upper=log_upper)
     check_option("method", method, tuple(REDUCTIONS))
     if method == "bmm":
-        check_mix(mix, consequents.shape[2])
+        if mix is None:
+            raise TypeError("mix must be a torch.Tensor for method='bmm', got None.")
+        if check_tensor("mix", mix).shape not in ((), consequents.shape[2:]):
+            raise ValueError(f"mix must have shape (outputs,) with outputs={consequents.shape[2]}, got {tuple(mix.shape)}.")
     return REDUCTIONS[method](log_lower, log_upper, consequents, mix, algorithm)
 
 
@@ -181,24 +184,11 @@ def plane_width(alphas: Tensor) -> Tensor:
 
 
 def plane_log_firing(log_firing: Tensor, rise: Tensor, drop: Tensor, t: Tensor) -> IntervalFiring:
-    """Lower and upper log-firing of a plane, ``log f - t drop`` and ``log f + min(t, 1) rise``.
+    """Lower and upper log-firing of a plane, ``log f - t drop`` and ``log f + min(t, 1) rise``, each (batch, rules).
 
-    Parameters
-    ----------
-    log_firing : Tensor, shape (batch, rules)
-        That of the primary grades.
-    rise : Tensor, shape (batch, rules)
-        How far the widest plane lies above it: ``-Σ_m b_pm log μ_pm``.
-    drop : Tensor, shape (rules,)
-        How far it lies below: ``-Σ_m log(1 - a_pm)``. Under "htsk" both sums are means, as those of interval sets.
-    t : Tensor, shape () or (batch, 1)
-        Width of the plane, the same for all rows or one for each.
-
-    Returns
-    -------
-    IntervalFiring
-        Named tuple (lower, upper), each (batch, rules); planes are nested for any values of the arguments, because rise and
-        drop are taken as positive.
+    ``log_firing`` (batch, rules) is that of the primary grades. The widest plane is ``rise = -Σ_m b_pm log μ_pm`` (batch,
+    rules) above it and ``drop = -Σ_m log(1 - a_pm)`` (rules,) below it; under "htsk" both sums are means. The width ``t``
+    of the plane is () or (batch, 1). Planes are nested for any arguments, because rise and drop are taken as positive.
     """
     # DIFF(paper): μ + t b (1 - μ) never falls below t b, so every rule would fire everywhere. A power of μ is a wider
     # Gaussian and vanishes far from the data. Its exponent stays above 0 because t counts up to 1 here.
@@ -211,22 +201,10 @@ def plane_log_firing(log_firing: Tensor, rise: Tensor, drop: Tensor, t: Tensor) 
 def plane_ends(
     log_firing: Tensor, rise: Tensor, drop: Tensor, consequents: Tensor, alphas: Tensor, algorithm: str = "auto"
 ) -> AlphaPlanes:
-    """Ends of the type-reduced sets of some planes.
+    """Ends of the type-reduced sets of the planes ``alphas`` (planes,), levels within (0, 1] in any order.
 
-    Parameters
-    ----------
-    log_firing, rise, drop
-        As in :func:`plane_log_firing`.
-    consequents : Tensor, shape (batch, rules, outputs)
-    alphas : Tensor, shape (planes,)
-        Levels within (0, 1], in any order.
-    algorithm : str
-        How end points are found, as in :func:`deepfls.functional.karnik_mendel`.
-
-    Returns
-    -------
-    AlphaPlanes
-        In the order of ``alphas``. The left end falls and the right end grows as α falls, also after rounding.
+    The first arguments are those of :func:`plane_log_firing`; ``consequents`` are (batch, rules, outputs). The left end
+    falls and the right end grows as α falls, also after rounding.
     """
     ends = []
     for t in plane_width(alphas):

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.plain import firing_shares
-from deepfls.inspection.plain_model import PlainModel, index_of, rows_of, system_at
+from deepfls.inspection.plain_model import PlainModel, index_of, system_at
 from deepfls.inspection.words import output_name
 from deepfls.metrics import picp
 
@@ -181,7 +181,7 @@ class BandDisplay(Display):
         s = PlainModel.of(estimator)
         if s.classes is not None and y is not None:
             raise ValueError("y must be None for a classifier, whose band is that of the score of a class.")
-        reduced = s.output(rows_of(estimator, X))
+        reduced = s.output(estimator._known_x(X))
         truth = None if y is None else _output_of(y, output)
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
         return display.plot(ax, name=output_name(s, output))
@@ -372,7 +372,7 @@ class FiringMapDisplay(Display):
         """Firing on the rows of X whose value is known; ``system`` is the place, from 0, of one of several systems."""
         s, title = system_at(estimator, system)
         m = index_of(feature, s.feature_names, "feature")
-        x = rows_of(estimator, X)
+        x = estimator._known_x(X)
         x = x[~np.isnan(x[:, m])]
         low, high = (float(x[:, m].min()), float(x[:, m].max())) if len(x) else (0.0, 0.0)
         edges = np.linspace(*((low, high) if high > low else s.input_span(m)), n_bins + 1)

@@ -13,9 +13,9 @@ import numpy as np
 
 from deepfls._checks.values import Array, softmax
 from deepfls.data.columns import Columns
-from deepfls.inspection import words
+from deepfls.inspection import plain_model, words
 from deepfls.inspection.plain import PlainOutput
-from deepfls.inspection.plain_model import PlainModel, calibrated_rows, calibration_of, one_row, reference_row
+from deepfls.inspection.plain_model import PlainModel
 from deepfls.inspection.pushes import input_pushes
 
 if TYPE_CHECKING:
@@ -189,11 +189,10 @@ class Explanation:
 def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explanation:
     """The explanation of one row; :meth:`FLSRegressor.explain` has the parameters."""
     model = PlainModel.of(estimator)
-    row = one_row(estimator, "x", x)
-    start = reference_row(estimator, model, reference)
+    row = plain_model.one_row(estimator, "x", x)
+    start = plain_model.reference_row(estimator, model, reference)
     values = [s.rule_values(row[np.newaxis]) for s in model.systems]
     weights = [s.weights(*own) for s, own in zip(model.systems, values, strict=True)]
-    outputs = [s.reduced(*own) for s, own in zip(model.systems, values, strict=True)]
     pushes = [input_pushes(s, row, start) for s in model.systems]
     consequents = [own.consequents[0] for own in values]
 
@@ -202,12 +201,9 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
         for ends in zip(*parts, strict=True):
             yield [share * end for share, end in zip(model.shares, ends, strict=True)]
 
-    def mean(parts: Iterable[Sequence[Array]]) -> PlainOutput:
-        return PlainOutput(*(np.sum(ends, axis=0) for ends in by_share(parts)))
-
     contributions = ([end[0] * own for end in w[:3]] for w, own in zip(weights, consequents, strict=True))
-    calibration = calibration_of(estimator)
-    calibrated = None if calibration is None else calibrated_rows(estimator, row[np.newaxis])[0]
+    calibration = plain_model.calibration_of(estimator)
+    calibrated = None if calibration is None else plain_model.calibrated_rows(estimator, row[np.newaxis])[0]
     return Explanation(
         feature_names=model.feature_names,
         output_names=model.output_names,
@@ -217,13 +213,13 @@ def explain(estimator: FLSEstimator, x: Any, *, reference: Any = None) -> Explan
         lower=np.concatenate([np.exp(own.log_lower[0]) for own in values]),
         upper=np.concatenate([np.exp(own.log_upper[0]) for own in values]),
         consequents=np.concatenate(consequents),
-        output=mean([end[0] for end in ends] for ends in outputs),
+        output=PlainOutput(*(end[0] for end in model.output(row[np.newaxis]))),
         weights=PlainOutput(*map(np.concatenate, by_share([end[0] for end in w[:3]] for w in weights))),
         contributions=PlainOutput(*map(np.concatenate, by_share(contributions))),
         left_upper=np.concatenate([w.left_upper[0] for w in weights]),
         right_upper=np.concatenate([w.right_upper[0] for w in weights]),
-        base=mean(own.base for own in pushes),
-        pushes=mean(own.pushes for own in pushes),
+        base=plain_model.weighted_mean(model.shares, [own.base for own in pushes]),
+        pushes=plain_model.weighted_mean(model.shares, [own.pushes for own in pushes]),
         exact_pushes=pushes[0].exact,
         coverage=None if calibration is None else calibration.coverage,
         interval=None if model.classes is not None else calibrated,
@@ -264,7 +260,7 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> words.TextTab
 
 
 def _fixed_text(value: float, decimals: int, sign: str = "") -> str:
-    """A number with so many decimals; a number that rounds to 0 has no sign of its own."""
+    """A number with fixed decimals; a number that rounds to 0 has no sign of its own."""
     return f"{round(float(value), decimals) + 0.0:{sign}.{decimals}f}"
 
 

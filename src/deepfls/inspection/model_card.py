@@ -14,18 +14,10 @@ from deepfls import __version__
 from deepfls._checks.arguments import check_option, counted, printable
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
-from deepfls.inspection import words
+from deepfls.inspection import plain_model, words
 from deepfls.inspection.display import new_figure
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import (
-    PlainModel,
-    calibration_of,
-    check_rows_given,
-    most_important,
-    reference_row,
-    rows_of,
-    true_values,
-)
+from deepfls.inspection.plain_model import PlainModel
 from deepfls.inspection.report_page import SHARES, measures_of, settings_of, title_of
 from deepfls.inspection.rules import rules_of
 from deepfls.inspection.system_plots import MembershipsDisplay
@@ -53,15 +45,14 @@ def card_text(
     estimator: FLSEstimator, X: Any = None, y: Any = None, *, title: str | None = None, markdown: bool = False
 ) -> str:
     """The card of a fitted estimator as text."""
-    check_rows_given(X, y)
     model = PlainModel.of(estimator)
     s, n_systems = model.systems[0], len(model.systems)
     name = words.markdown_name if markdown else printable
     rules = rules_of(estimator)
-    x = None if X is None else rows_of(estimator, X)
-    measures = [] if x is None or y is None else measures_of(estimator, model, x, true_values(model, x, y))
-    places = {m: place for place, m in enumerate(most_important(estimator, s.n_features))}
-    center = reference_row(estimator, s)
+    x = plain_model.rows_given(estimator, X, y)
+    measures = [] if x is None or y is None else measures_of(estimator, model, x, plain_model.true_values(model, x, y))
+    places = {m: place for place, m in enumerate(plain_model.most_important(estimator, s.n_features))}
+    center = plain_model.reference_row(estimator, s)
     shown = []
     for rule in rules.order[:_RULES]:
         told = [c for c in words.clauses(s, rule, 4) if c.word != words.ALMOST_ANY]
@@ -134,7 +125,7 @@ def _measure_text(measure: str, value: float | None) -> str:
 
 
 def _calibration(estimator: FLSEstimator) -> str:
-    calibration = calibration_of(estimator)
+    calibration = plain_model.calibration_of(estimator)
     what = "sets of classes" if estimator._classifies else "intervals"
     if calibration is None:
         return f"None: the model has no calibrated {what}; coverage=0.9 in the fit gives them."
@@ -147,7 +138,7 @@ def _picture(estimator: FLSEstimator, s: PlainSystem) -> str:
     left_out = words.category_inputs(s)
     if s.terms is not None:
         left_out |= {m for m in range(s.n_features) if not words.used_terms(s, m)}
-    ranked = [m for m in most_important(estimator, s.n_features) if m not in left_out]
+    ranked = [m for m in plain_model.most_important(estimator, s.n_features) if m not in left_out]
     display = MembershipsDisplay.from_estimator(estimator, features=ranked[:_PANELS] or [0])
     count = len(display.names)
     n_rows = 1 if count <= 4 else 2

@@ -106,11 +106,8 @@ def weighted_mean(shares: tuple[float, ...], outputs: list[PlainOutput]) -> Plai
     """The mean of the outputs of systems."""
     if len(outputs) == 1:
         return outputs[0]
-    return PlainOutput(*(_mean(shares, end) for end in zip(*outputs, strict=True)))
-
-
-def _mean(shares: tuple[float, ...], values: Any) -> Array:
-    return np.asarray(sum(share * value for share, value in zip(shares, values, strict=True)))
+    ends = zip(*outputs, strict=True)
+    return PlainOutput(*(np.asarray(sum(share * v for share, v in zip(shares, end, strict=True))) for end in ends))
 
 
 def outputs_of(model: AnyModel, x: Array) -> Array:
@@ -275,11 +272,6 @@ def _fill_outputs(system: T1FLS | IT2FLS, s: PlainSystem) -> None:
         system.mix = torch.from_numpy(s.mix).to(system.intercepts)
 
 
-def rows_of(estimator: FLSEstimator, X: Any) -> Array:
-    """Rows (rows, features) of finite numbers, with the columns that the estimator was fitted on."""
-    return estimator._known_x(X)
-
-
 def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
     """One row (features,) of numbers for a fitted estimator, from a row of a frame, a list or a table of one row."""
     n_columns = estimator.n_features_in_
@@ -294,7 +286,7 @@ def one_row(estimator: FLSEstimator, name: str, x: Any) -> Array:
             f"{name} must be one row of shape (features,) or (1, features) with features={n_columns}, got {given}."
         )
     if hasattr(x, "columns") or hasattr(x, "column_names"):
-        return np.ascontiguousarray(rows_of(estimator, x)[0])
+        return np.ascontiguousarray(estimator._known_x(x)[0])
     # scikit-learn's warning about missing column names is left out: a single row is commonly given as a list.
     values = np.reshape(np.asarray(x, dtype=object), shape)
     row = estimator.columns_.encoded(raw_table(values, estimator.columns_.names))
@@ -341,10 +333,11 @@ def reference_row(estimator: FLSEstimator, plain: AnyModel, given: Any = None) -
     return np.asarray(plain.centers.mean(axis=0))
 
 
-def check_rows_given(X: Any, y: Any) -> None:
-    """Require rows where true values are given."""
+def rows_given(estimator: FLSEstimator, X: Any, y: Any) -> Array | None:
+    """Inputs (rows, features) of the rows X, which must be given where true values y are; None without."""
     if X is None and y is not None:
         raise ValueError("X must be given with y, got y alone.")
+    return None if X is None else estimator._known_x(X)
 
 
 def true_values(plain: AnyModel, x: Array, y: Any) -> Array:
@@ -369,11 +362,10 @@ def index_of(name: int | str, names: Sequence[str], argument: str) -> int:
 
 
 def most_important(estimator: FLSEstimator, count: int) -> list[int]:
-    """So many inputs, the most important first; the first ones of a model that has no record of their importance."""
+    """The ``count`` most important inputs in order; the first ones of a model that has no record of their importance."""
     importances = getattr(estimator, "feature_importances_", None)
     if importances is None:
         return list(range(min(count, estimator.n_features_in_)))
     # The inputs of a category have the importance of their column.
-    spans = estimator.columns_.spans
-    of_inputs = np.concatenate([np.full(end - first, importances[c]) for c, (first, end) in enumerate(spans)])
+    of_inputs = np.repeat(importances, [column.width for column in estimator.columns_.columns])
     return np.argsort(-of_inputs, kind="stable")[:count].tolist()

@@ -18,7 +18,7 @@ import numpy as np
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.display import GREY, Display, label, new_axes
 from deepfls.inspection.plain import PlainOutput, PlainSystem
-from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, input_terms, reference_row, rows_of, rule_weights
+from deepfls.inspection.plain_model import AnyModel, PlainModel, index_of, input_terms, reference_row, rule_weights
 from deepfls.inspection.words import output_name, read_inputs
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deepfls.data.columns import Column
     from deepfls.estimators.base import FLSEstimator
 
-# Up to so many inputs all 2^inputs subsets are evaluated.
+# Largest number of inputs for which all 2^inputs subsets are evaluated.
 EXACT_INPUTS = 10
 # Largest number of rows evaluated for the random orders of one row; at least one order and its reverse are evaluated.
 _ROWS = 20_000
@@ -98,7 +98,7 @@ def input_pushes(plain: PlainSystem, x: Array, reference: Array, random_state: i
 
 
 def pushes_of_rows(model: AnyModel, x: Array, reference: Array) -> tuple[list[tuple[str, int, int, Column | None]], Array]:
-    """Inputs as people read them, and their pushes on the crisp outputs of rows x, (rows, inputs, outputs)."""
+    """Inputs as they are shown, and their pushes on the crisp outputs of rows x, (rows, inputs, outputs)."""
     n_evaluated = int(np.clip(_TABLE_ROWS // max(len(x), 1), _LEAST_ROWS, _ROWS))
     total = np.zeros((len(x), model.n_features, model.n_outputs))
     for share, plain in zip(model.shares, model.systems, strict=True):
@@ -172,9 +172,9 @@ def _reduced(plain: PlainSystem, rows: Array) -> PlainOutput:
 def explained_rows(estimator: FLSEstimator, X: Any, *, reference: Any = None) -> dict[str, Any]:
     """The pushes of every input in every row as columns; :meth:`FLSRegressor.explain` names them."""
     s = PlainModel.of(estimator)
-    x = rows_of(estimator, X)
+    x = estimator._known_x(X)
     inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s, reference))
-    # The rules of several systems stand one after another.
+    # The rules of several systems follow one another.
     parts = zip(s.shares, s.systems, strict=True)
     weights = np.concatenate([share * rule_weights(system, x).crisp.mean(axis=2) for share, system in parts], axis=1)
     strongest = weights.argmax(axis=1) + 1
@@ -239,7 +239,7 @@ class PushesDisplay(Display):
     ) -> Self:
         """Pushes for rows X, of which at most 400 are used, on one output: for a classifier on the score of a class."""
         s = PlainModel.of(estimator)
-        x = rows_of(estimator, X)
+        x = estimator._known_x(X)
         x = x[evenly_spaced(len(x), _MOST_ROWS)]
         k = index_of(output, s.output_names, "output")
         inputs, pushes = pushes_of_rows(s, x, reference_row(estimator, s))

@@ -23,21 +23,9 @@ from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
 from deepfls._files import write_whole
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
-from deepfls.inspection import words
+from deepfls.inspection import plain_model, words
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import (
-    AnyModel,
-    PlainModel,
-    calibrated_rows,
-    calibration_of,
-    check_rows_given,
-    gain_and_reach,
-    most_important,
-    outputs_of,
-    reference_row,
-    rows_of,
-    true_values,
-)
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
@@ -83,7 +71,6 @@ def report_html(estimator: FLSEstimator, X: Any = None, y: Any = None, *, title:
     """The page of a fitted estimator as text."""
     from markupsafe import Markup
 
-    check_rows_given(X, y)
     content = json.dumps(payload_of(estimator, X, y), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # A script element ends at "</script" and changes its meaning at "<!--"; escaping every bracket covers both.
     for character in "<>&":
@@ -124,21 +111,21 @@ def _hash(text: str) -> str:
 def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[str, Any]:
     """The content of the page as plain values: system, constants, ranges, settings, training, and the data if given."""
     s = PlainModel.of(estimator)
-    x = None if X is None else rows_of(estimator, X)
+    x = plain_model.rows_given(estimator, X, y)
     spans = np.array([s.input_span(m) for m in range(s.n_features)]).T
     low, high = _output_spans(estimator, s)
-    reference = reference_row(estimator, s)
+    reference = plain_model.reference_row(estimator, s)
     start = [_rounded(v, *spans[:, m]) for m, v in enumerate(reference.tolist())]
     groups = estimator.columns_.groups
     for column, first, end in groups:  # the most frequent category
         start[first:end] = min(column.codes.tolist(), key=lambda code: math.dist(code, start[first:end]))
     constant = np.zeros(s.n_features, dtype=bool) if s.input_range is None else s.input_range[0] == s.input_range[1]
     importances = getattr(estimator, "feature_importances_", None)
-    calibration = calibration_of(estimator)
+    calibration = plain_model.calibration_of(estimator)
     usual = getattr(estimator, "familiar_firing_", None)
     most = max(system.n_rules for system in s.systems)
     n_shown = int(np.clip(_CONDITIONS // (most * len(s.systems)), 3, 12))
-    inputs = set(most_important(estimator, n_shown))
+    inputs = set(plain_model.most_important(estimator, n_shown))
     return {
         "systems": [{**_system_values(system), **_rule_values(system, inputs)} for system in s.systems],
         "system_shares": list(s.shares),
@@ -158,7 +145,7 @@ def payload_of(estimator: FLSEstimator, X: Any = None, y: Any = None) -> dict[st
                 {"name": c.name, "first": first, "categories": list(c.categories), "codes": c.codes.tolist()}
                 for c, first, _ in groups
             ],
-            "ranked": None if importances is None else most_important(estimator, s.n_features),
+            "ranked": None if importances is None else plain_model.most_important(estimator, s.n_features),
         },
         "outputs": {"names": list(s.output_names), "low": low.tolist(), "high": high.tolist()},
         "coverage": None if calibration is None else calibration.coverage,
@@ -221,12 +208,12 @@ def _rule_values(s: PlainSystem, inputs: set[int]) -> dict[str, Any]:
 
 def _interval(estimator: FLSEstimator) -> dict[str, Any] | None:
     """What the page needs to compute calibrated intervals anywhere; None where it has none, or only those of its rows."""
-    calibration = calibration_of(estimator)
+    calibration = plain_model.calibration_of(estimator)
     if calibration is None or calibration.method != "cqr" or calibration.group_columns:
         return None
     part = getattr(estimator, "interval_model_", None)
     s = PlainModel.of(estimator if part is None else part)
-    gain, reach = gain_and_reach(calibration, s)
+    gain, reach = plain_model.gain_and_reach(calibration, s)
     return {
         "gain": gain.tolist(),
         "reach": reach.tolist(),
@@ -299,10 +286,12 @@ def _data(estimator: FLSEstimator, s: AnyModel, x: Array, y: Any) -> dict[str, A
     chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
     known, truth, told = np.ma.masked_invalid(x), None, None
     if y is not None:
-        truth = true_values(s, x, y)
+        truth = plain_model.true_values(s, x, y)
         shown = truth.reshape(len(x), -1)[chosen].tolist()
         told = [[v if isinstance(v, float) else str(v) for v in row] for row in shown]
-    calibrated = None if calibration_of(estimator) is None else calibrated_rows(estimator, x[chosen])
+    calibrated = (
+        None if plain_model.calibration_of(estimator) is None else plain_model.calibrated_rows(estimator, x[chosen])
+    )
     return {
         "rows": len(x),
         "summary": {name: _finite(np.ma.filled(f(known, axis=0), np.nan)) for name, f in _SUMMARY.items()},
@@ -324,7 +313,7 @@ def measures_of(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) ->
     """Error measures for rows x and their true values; with calibrated intervals also their coverage and width."""
     from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 
-    outputs = outputs_of(s, x)
+    outputs = plain_model.outputs_of(s, x)
     if s.classes is not None:
         accuracy = accuracy_score(np.ravel(truth), s.classes[outputs.argmax(axis=1)])
         log_loss = metrics.log_loss(np.ravel(truth), softmax(outputs), s.classes)
@@ -335,8 +324,8 @@ def measures_of(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) ->
         {"name": name, "values": {key: words.finite_or_none(f(truth[:, k], outputs[:, k])) for key, f in measures.items()}}
         for k, name in enumerate(s.output_names)
     ]
-    if calibration_of(estimator) is not None:
-        ends = calibrated_rows(estimator, x)
+    if plain_model.calibration_of(estimator) is not None:
+        ends = plain_model.calibrated_rows(estimator, x)
         for k, row in enumerate(found):
             within = (ends[:, 0, k] <= truth[:, k]) & (truth[:, k] <= ends[:, 1, k])
             width = float(np.ptp(ends[:, :, k], axis=1).mean())

@@ -14,7 +14,7 @@ from deepfls._checks.arguments import check_count, check_number, check_option, p
 from deepfls._checks.values import Array
 from deepfls.inspection import words
 from deepfls.inspection.plain import PlainSystem
-from deepfls.inspection.plain_model import PlainModel, check_rows_given, outputs_of, rows_of, shares_of, true_values
+from deepfls.inspection.plain_model import PlainModel, outputs_of, rows_given, shares_of, true_values
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -135,7 +135,7 @@ class Rules:
                 table.add_row("", "", _system_name(place, len(self.systems)), "", end_section=True)
             for rule in part.order:
                 lines = []
-                for name, word, numbers in words.short_clauses(part.plain, rule, digits):
+                for name, word, numbers in words.shown_clauses(words.clauses(part.plain, rule, digits)):
                     comma = ", " if word and numbers else ""
                     between = (" is ", (word, "bold"), comma) if word else (" is ",) if numbers else ()
                     lines.append(Text.assemble(name, *between, numbers))
@@ -159,8 +159,7 @@ class Rules:
 def rules_of(estimator: FLSEstimator, X: Any = None, y: Any = None, *, drop: bool | float = False) -> Rules:
     """The rules of a fitted estimator; :meth:`FLSRegressor.rules` has the parameters."""
     model = PlainModel.of(estimator)
-    check_rows_given(X, y)
-    x = None if X is None else rows_of(estimator, X)
+    x = rows_given(estimator, X, y)
     first, *others = (_system_rules(plain, x, y, drop) for plain in model.systems)
     return replace(first, others=tuple(others))
 
@@ -218,10 +217,11 @@ def _context(rules: Rules, name: Callable[[object], str], digits: int | None, *,
     shown = []
     for rule in rules.order:
         share, factor = rules.share_of(rule), words.lower_firing_factor(s, rule)
+        clauses = words.clauses(s, rule, digits)
         if short:
-            conditions, outputs = words.short_clauses(s, rule, digits), words.short_consequent_texts(s, rule, digits)
+            conditions, outputs = words.shown_clauses(clauses), words.short_consequent_texts(s, rule, digits)
         else:
-            conditions = [(name(c.name), c.word, c.numbers) for c in words.clauses(s, rule, digits)]
+            conditions = [(name(c.name), c.word, c.numbers) for c in clauses]
             outputs = words.consequent_texts(s, rule, digits, name)
         heading = f"Rule {rule + 1}" + (f", {share} of the firing" if share else "")
         lower = words.number_text(factor, digits) if factor < 1.0 else ""

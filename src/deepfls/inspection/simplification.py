@@ -11,7 +11,7 @@ import numpy as np
 from deepfls._checks.arguments import check_number
 from deepfls._checks.values import Array, softmax
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
-from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rows_of, rule_overlaps, true_values
+from deepfls.inspection.plain_model import PlainModel, estimator_with, outputs_of, rule_overlaps, true_values
 from deepfls.inspection.usage import Complexity, complexity_of
 from deepfls.inspection.words import TextTable
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _ROWS, _FIT_ROWS, _FIRST_ROWS = 10_000, 5_000, 500
 # Candidates of each kind that are compared first, and the number of them that are fitted and measured.
 _CANDIDATES, _MEASURED = 16, 2
-# One rule in so many is pruned at once, in systems of at least twice as many rules.
+# One rule in 20 is pruned at once, in systems of at least 40 rules.
 _AT_ONCE = 20
 # Fields of a PlainSystem with one entry per rule.
 _PER_RULE = ("centers", "lower_sigmas", "upper_sigmas", "log_heights", "intercepts", "slopes")
@@ -119,7 +119,7 @@ def simplify(estimator: FLSEstimator, X: Any, y: Any, *, tolerance: float = 0.01
         )
     # In the scaled units of training, where the units of the data cost no digits.
     s = PlainSystem.of(estimator, scaled=True)
-    x = rows_of(estimator, X)
+    x = estimator._known_x(X)
     truth = true_values(s, x, y)
     rows = np.random.default_rng(0).permutation(len(x))[:_ROWS]
     z = estimator.x_scaling_.apply(x[rows])

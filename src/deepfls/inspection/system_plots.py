@@ -170,7 +170,7 @@ class MembershipsDisplay:
         assert self.words is not None
         axes = _panels(axes, len(self.names))
         for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):
-            last, level = -np.inf, 0  # of the word before: words that come close take turns in two lines
+            last, level = -np.inf, 0  # of the word before: close words alternate between two lines
             for place, word in enumerate(self.words[panel]):
                 color, upper = COLORS[place % len(COLORS)], self.upper[panel][:, place]
                 ax.fill_between(grid, self.lower[panel][:, place], upper, color=color, alpha=0.25, linewidth=0)

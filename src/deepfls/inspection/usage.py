@@ -13,18 +13,9 @@ from sklearn.utils import check_random_state
 from deepfls import metrics
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
+from deepfls.inspection import plain_model
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
-from deepfls.inspection.plain_model import (
-    AnyModel,
-    PlainModel,
-    input_terms,
-    rows_of,
-    rule_overlaps,
-    rule_weights,
-    shares_of,
-    true_values,
-    weighted_mean,
-)
+from deepfls.inspection.plain_model import AnyModel, PlainModel
 from deepfls.inspection.words import TextTable, number_text, read_inputs, rendered, share_text, shortened
 
 if TYPE_CHECKING:
@@ -34,7 +25,7 @@ if TYPE_CHECKING:
 _NO_CONDITION = 0.95
 # Sets of an input are one if centers and half-widths differ by less than this share of the range.
 _SAME_SET = 1e-3
-# A row is explained by its strongest rule if that has at least this weight, and known if a rule fires at least so much.
+# Least weight of a rule that explains a row, and least firing of a rule by which a row is known.
 _EXPLAINED, _KNOWN = 0.5, 0.05
 # A rule whose weight stays below this on all rows is dead.
 _DEAD = 0.01
@@ -43,7 +34,7 @@ _DEAD = 0.01
 _OVERLAP, _SAME = 0.8, 0.1
 # Rows of a pass, and those used to compare all pairs of rules and to shuffle columns.
 _ROWS = 5_000
-# With very many inputs fewer rows, so that the table has at most so many numbers, but no fewer rows than this.
+# Largest number of values of that table, which has fewer rows if inputs are very many, and its least number of rows.
 _NUMBERS, _FEWEST = 2_000_000, 500
 _SHOWN = 20  # rules and inputs that a notebook shows
 
@@ -124,7 +115,7 @@ class Complexity:
 
 def complexity(estimator: FLSEstimator, X: Any = None) -> Complexity:
     """The readability card; :meth:`FLSRegressor.complexity` has the parameters."""
-    return complexity_of(PlainModel.of(estimator), None if X is None else rows_of(estimator, X))
+    return complexity_of(PlainModel.of(estimator), None if X is None else estimator._known_x(X))
 
 
 def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
@@ -159,7 +150,7 @@ def complexity_of(model: AnyModel, x: Array | None = None) -> Complexity:
 def _explained_and_unknown(s: PlainSystem, x: Array) -> tuple[float, float]:
     """Share of rows x on which the strongest rule has a large weight, and of those on which no rule fires well."""
     parts = [x[first : first + _ROWS] for first in range(0, len(x), _ROWS)]
-    leading = np.concatenate([rule_weights(s, part).crisp.mean(axis=2).max(axis=1) for part in parts])
+    leading = np.concatenate([plain_model.rule_weights(s, part).crisp.mean(axis=2).max(axis=1) for part in parts])
     strongest = np.concatenate([s.firing(part)[1].max(axis=1) for part in parts])
     return float((leading >= _EXPLAINED).mean()), float((strongest < np.log(_KNOWN)).mean())
 
@@ -210,7 +201,7 @@ class RulePair(NamedTuple):
 
 @dataclass(frozen=True)
 class DataExplanation:
-    """What rules and inputs do on a table. The rules of several systems stand one after another.
+    """What rules and inputs do on a table. The rules of several systems follow one another.
 
     Attributes
     ----------
@@ -280,8 +271,8 @@ class DataExplanation:
 def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state: Any = 0) -> DataExplanation:
     """What rules and inputs do on rows X; :meth:`FLSRegressor.explain_data` has the parameters."""
     s = PlainModel.of(estimator)
-    x = rows_of(estimator, X)
-    truth = None if y is None else true_values(s, x, y)
+    x = estimator._known_x(X)
+    truth = None if y is None else plain_model.true_values(s, x, y)
     shares, leads, largest = (np.concatenate(column) for column in zip(*_rule_usage(s, x), strict=True))
     n_sample = min(_ROWS, max(_FEWEST, _NUMBERS // s.n_features))
     sample = check_random_state(random_state).permutation(len(x))[:n_sample]
@@ -304,10 +295,14 @@ def explain_data(estimator: FLSEstimator, X: Any, y: Any = None, *, random_state
 def _rule_usage(model: PlainModel, x: Array) -> Iterator[tuple[Array, Array, Array]]:
     """Of every system: shares of the firing, shares of the rows led, and largest weights of its rules, each (rules,)."""
     for share, s in zip(model.shares, model.systems, strict=True):
-        weights = [rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
+        weights = [plain_model.rule_weights(s, x[start : start + _ROWS]).crisp for start in range(0, len(x), _ROWS)]
         leading = np.concatenate([part.mean(axis=2).argmax(axis=1) for part in weights])
         leads = np.bincount(leading, minlength=s.n_rules) / len(x)
-        yield share * shares_of(s, x), share * leads, np.max([part.max(axis=(0, 2)) for part in weights], axis=0)
+        yield (
+            share * plain_model.shares_of(s, x),
+            share * leads,
+            np.max([part.max(axis=(0, 2)) for part in weights], axis=0),
+        )
 
 
 def _near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
@@ -318,7 +313,7 @@ def _near_duplicates(model: PlainModel, x: Array) -> tuple[RulePair, ...]:
         shares = firing_shares(log_lower, log_upper)
         spread = consequents.reshape(-1, s.n_outputs).std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
-        overlaps = rule_overlaps(shares)
+        overlaps = plain_model.rule_overlaps(shares)
         for p, q in np.argwhere(overlaps > _OVERLAP).tolist():
             gap = np.square((consequents[:, p] - consequents[:, q]) / spread).mean(axis=1)
             difference = float(np.sqrt(np.average(gap, weights=np.minimum(shares[:, p], shares[:, q]))))
@@ -333,7 +328,9 @@ def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -
     from sklearn.metrics import root_mean_squared_error  # here: slow to import
 
     def outputs_from(values: Sequence[RuleValues]) -> Array:
-        return weighted_mean(s.shares, [system.reduced(*own) for system, own in zip(s.systems, values, strict=True)]).y
+        return plain_model.weighted_mean(
+            s.shares, [system.reduced(*own) for system, own in zip(s.systems, values, strict=True)]
+        ).y
 
     values = [system.rule_values(x) for system in s.systems]
     before = outputs_from(values)
@@ -354,7 +351,7 @@ def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -
         # Only one term of every sum changes: a full pass per input would cost the square of the number of inputs.
         moved = []
         for system, old in zip(s.systems, values, strict=True):
-            terms = (input_terms(system, x[rows, m], m) for rows in (order, slice(None)))
+            terms = (plain_model.input_terms(system, x[rows, m], m) for rows in (order, slice(None)))
             steps = [new - now for new, now in zip(*terms, strict=True)]
             lower, upper, consequents = (value + step for value, step in zip(old, steps, strict=True))
             moved.append(RuleValues(np.minimum(lower, upper), upper, consequents))

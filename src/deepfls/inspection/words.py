@@ -61,7 +61,7 @@ def set_words(s: PlainSystem) -> list[list[str]]:
 
 
 def number_text(value: float, digits: int | None) -> str:
-    """A number with so many significant digits, or, for None, so that it reads back exactly."""
+    """A number with ``digits`` significant digits or, for None, with all that it needs to read back exactly."""
     value = float(value)
     if digits is None:
         return repr(value)
@@ -72,7 +72,7 @@ def number_text(value: float, digits: int | None) -> str:
 
 
 def decimals_of(values: Any, digits: int) -> int:
-    """Decimals with which the largest of some numbers has so many significant digits; all of them then align."""
+    """Decimals that give the largest of some numbers ``digits`` significant digits; with them all numbers align."""
     largest = float(np.abs(values).max(initial=0.0))
     return max(0, digits - 1 - math.floor(math.log10(largest))) if 0.0 < largest < math.inf else 0
 
@@ -270,12 +270,9 @@ def consequent_texts(
     return texts
 
 
-def short_clauses(s: PlainSystem, rule: int, digits: int | None) -> list[tuple[str, str, str]]:
-    """The first sets of a rule as (name, word, numbers), and the number of those that follow."""
-    return shown_clauses(clauses(s, rule, digits), _SETS_SHOWN)
-
-
-def shown_clauses(found: list[Clause], count: int, name: Callable[[object], str] = str) -> list[tuple[str, str, str]]:
+def shown_clauses(
+    found: list[Clause], count: int = _SETS_SHOWN, name: Callable[[object], str] = str
+) -> list[tuple[str, str, str]]:
     """The first ``count`` clauses as (name, word, numbers), and the number of the others; ``name`` makes texts safe."""
     shown = [(name(shortened(c.name)), c.word, name(c.short)) for c in found[:count]]
     if len(found) > count:
@@ -304,7 +301,7 @@ def system_line(s: AnyModel) -> str:
 
 
 def read_inputs(names: Sequence[str], columns: Columns | None) -> list[tuple[str, int, int, Column | None]]:
-    """Inputs as people read them: name, first and end; those of a category together, with their column."""
+    """Inputs as they are shown: name, first and end; those of a category together, with their column."""
     return [(name, m, m + 1, None) for m, name in enumerate(names)] if columns is None else columns.read_inputs
 
 

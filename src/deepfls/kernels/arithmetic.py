@@ -13,16 +13,17 @@ from deepfls.kernels.compiling import inner
 _ROUND = 6755399441055744.0
 _INVERSE_LN2 = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Taylor's series to r^13 / 13!, which is below 1e-17 for |r| <= ln 2 / 2.
+# Taylor's series to r^13 / 13!, which is below 1e-17 for |r| <= ln 2 / 2; from r^7 / 7! on it is right to 1e-8.
 _INVERSE_FACTORIALS = tuple(1.0 / math.factorial(n) for n in range(13, -1, -1))
+_MORE_FACTORIALS, _FIRST_FACTORIALS = _INVERSE_FACTORIALS[:6], _INVERSE_FACTORIALS[6:]
 
 # Times a squared input and a rounding error it is still a normal number of float32.
 _TINY = 1e-30
 
 
 @inner
-def exponentials(values):
-    """Replace values (n,), not above 700, by their exponentials, to one unit in the last place.
+def exponentials(values, n_bytes):
+    """Replace values (n,), not above 700, by their exponentials, to one unit in the last place of numbers of ``n_bytes``.
 
     Values below LOG_FLOOR count as LOG_FLOOR; NaN stays NaN.
     """
@@ -33,7 +34,10 @@ def exponentials(values):
         k = shifted - _ROUND
         r = (value - k * _LN2_HIGH) - k * _LN2_LOW
         series = 0.0
-        for factor in _INVERSE_FACTORIALS:
+        if n_bytes > 4:
+            for factor in _MORE_FACTORIALS:
+                series = series * r + factor
+        for factor in _FIRST_FACTORIALS:
             series = series * r + factor
         power = np.int64((shifted.view(np.int64) + 1023) << 52).view(np.float64)  # the float64 whose exponent is k
         values[i] = series * power

@@ -28,12 +28,12 @@ def padded(n_rules):
 
 
 @inner
-def exponentiate(firing, n_rows, n_rules):
-    """Replace the logarithms of firing in some rows of scratch by firing; pads weigh nothing."""
+def exponentiate(firing, n_rows, n_rules, n_bytes):
+    """Replace the logarithms of firing in some rows of scratch, known to ``n_bytes``, by firing; pads weigh nothing."""
     n_stacks, block, width = firing.shape
     flat, n = firing.reshape(n_stacks, block * width), n_rows * width
     for stack in range(n_stacks):
-        exponentials(flat[stack, :n])
+        exponentials(flat[stack, :n], n_bytes)
         for p in range(n_rules, width):
             for row in range(n_rows):
                 firing[stack, row, p] = 0.0
@@ -177,7 +177,7 @@ def _load(logs, lower, upper, consequents, first, n_rows, firing, y):
             for p in range(n_rules):
                 y[row, output, p] = consequents[at, p, output]
     if logs:
-        exponentiate(firing, n_rows, n_rules)
+        exponentiate(firing, n_rows, n_rules, upper.itemsize)
 
 
 @compiled

@@ -89,9 +89,9 @@ def load_planes(logs, log_ratios, spread, by_row, widths, n_rows, n_rules, firin
                 for p in range(n_rules):
                     log = logs[row, index(primary, p)] - peaks[0, row]
                     firing[1, row, p] = log + widths[0, row] * log_ratios[p]
-            exponentiate(firing[:2], n_rows, n_rules)
+            exponentiate(firing[:2], n_rows, n_rules, logs.itemsize)
         else:
-            exponentiate(firing[2 * k : 2 * k + 1], n_rows, n_rules)
+            exponentiate(firing[2 * k : 2 * k + 1], n_rows, n_rules, logs.itemsize)
         if k > 0:  # lower firing is that of the first plane, the Type-1 system, times a number for each rule
             ratios = np.exp(widths[k, 0] * log_ratios)
             up, low = firing[2 * k], firing[2 * k + 1]

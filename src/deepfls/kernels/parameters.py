@@ -104,7 +104,7 @@ def fill_sets(theta, form, sets, heights):
         powers[1, i] = -abs(theta[index(form.spreads, i)])
     for i in range(n_heights if form.with_heights else 0):
         powers[2, i] = -abs(theta[index(form.heights, i)])
-    exponentials(powers.reshape(3 * n)[: 3 * n if form.interval else n])
+    exponentials(powers.reshape(3 * n)[: 3 * n if form.interval else n], powers.itemsize)
     if form.of_paper:
         _fill_paper_widths(theta, form, sets)
     else:

@@ -36,6 +36,10 @@ LOSSES = L2, L1, HUBER, LOG_COSH, PINBALL, CROSS_ENTROPY, QUANTILES = range(7)
 # Rows of a block, or a half or quarter of them where the numbers of all rules would leave the second-level cache.
 BLOCK_ROWS, _BLOCK_NUMBERS = 128, 8192
 _LN2 = math.log(2.0)
+# Numbers of a cache line.
+_LINE_NUMBERS = 16
+# Most rows and fewest columns of a product of gradients that is faster without BLAS.
+_FEW_INPUTS, _FEW_COLUMNS = 12, 12
 
 
 @inlined
@@ -125,19 +129,53 @@ def _expand(rows, order, first, n_rows, origin, missing, expanded, extended):
         extended[i, extended.shape[1] - 1] = 1.0
 
 
-@inlined
-def _add(part, total):
-    """Add a matrix to another one. An expression of arrays takes longer to compile."""
-    for i in range(part.shape[0]):
-        for j in range(part.shape[1]):
-            total[i, j] += part[i, j]
+@inner
+def _fetch(rows, order, first, n_rows):
+    """Sum of one number of every cache line of some rows. The loads do not wait for each other, unlike work on the rows."""
+    total = 0.0
+    for i in range(n_rows):
+        place = order[first + i]
+        for m in range(0, rows.shape[1], _LINE_NUMBERS):
+            total += rows[place, m]
+    return total
+
+
+@inner
+def _add_products(inputs, slopes, n_rows, part, total):
+    """Add the product of inputs (rows, inputs), transposed, and slopes (rows, columns) to a total; ``part`` is scratch.
+
+    BLAS is slow where inputs are few: eight rows at a time are faster then.
+    """
+    n_inputs, n_columns = part.shape
+    if n_inputs > _FEW_INPUTS or n_columns < _FEW_COLUMNS:
+        np.dot(inputs[:n_rows].T, slopes[:n_rows], part)
+    else:
+        for k in range(n_inputs):
+            for p in range(n_columns):
+                part[k, p] = 0.0
+        n_eights = n_rows - n_rows % 8
+        for i in range(0, n_eights, 8):
+            for k in range(n_inputs):
+                a, b, c, d = inputs[i, k], inputs[i + 1, k], inputs[i + 2, k], inputs[i + 3, k]
+                e, f, g, h = inputs[i + 4, k], inputs[i + 5, k], inputs[i + 6, k], inputs[i + 7, k]
+                for p in range(n_columns):
+                    first = (a * slopes[i, p] + b * slopes[i + 1, p]) + (c * slopes[i + 2, p] + d * slopes[i + 3, p])
+                    other = (e * slopes[i + 4, p] + f * slopes[i + 5, p]) + (g * slopes[i + 6, p] + h * slopes[i + 7, p])
+                    part[k, p] += first + other
+        for i in range(n_eights, n_rows):
+            for k in range(n_inputs):
+                for p in range(n_columns):
+                    part[k, p] += inputs[i, k] * slopes[i, p]
+    for k in range(n_inputs):  # an expression of arrays takes longer to compile
+        for p in range(n_columns):
+            total[k, p] += part[k, p]
 
 
 @inner
 def _load_firing(logs, form, log_ratios, n_rows, firing):
     """Fill firing with upper and lower bounds relative to each row's largest, and lower ones relative to their own."""
     n_rules, n_stacks = form.n_rules, firing.shape[0]
-    upper, peaks = logs.shape[1] - n_rules, np.empty(n_rows)
+    upper, peaks = logs.shape[1] - n_rules, np.empty(n_rows, logs.dtype)
     # A loop over the rows for every stack: with choices among stacks inside, none would be vectorised.
     for row in range(n_rows):
         peak = logs[row, upper]
@@ -145,15 +183,16 @@ def _load_firing(logs, form, log_ratios, n_rows, firing):
             peak = max(peak, logs[row, index(upper, p)])
         peaks[row] = peak
         for p in range(n_rules):
-            firing[0, row, p] = logs[row, index(upper, p)] - peaks[row]
+            firing[0, row, p] = logs[row, index(upper, p)] - peak
     for row in range(n_rows if n_stacks > 1 else 0):
+        peak = peaks[row]
         for p in range(n_rules):  # of sets of one width, lower firing is the upper one times a number for each rule
-            firing[1, row, p] = (logs[row, p] - peaks[row]) + (0.0 if upper else log_ratios[p])
+            firing[1, row, p] = (logs[row, p] - peak) + (0.0 if upper else log_ratios[p])
     for row in range(n_rows if n_stacks > 2 else 0):
         peak = largest(firing[1], row, n_rules)
         for p in range(n_rules):
             firing[2, row, p] = firing[1, row, p] - peak
-    exponentiate(firing, n_rows, n_rules)
+    exponentiate(firing, n_rows, n_rules, logs.itemsize)
 
 
 @inner
@@ -245,6 +284,8 @@ def row_kernel(trains, interval, planes):
             part_firing, part_outputs = np.empty(firing_64.shape, dtype), np.empty(outputs_64.shape, dtype)
         for start in range(0, n_rows, block):
             n = min(block, n_rows - start)
+            if order.shape[0]:  # rows in random places of a large table
+                values[0, 0, 0] = _fetch(rows, order, first + start, n)  # stored, or the compiler would leave it out
             _expand(rows, order, first + start, n, origin, form.missing, expanded, extended)
             np.dot(expanded[:n], firing_weights, logs[:n])
             np.dot(extended[:n], output_weights, outputs[:n])
@@ -273,10 +314,8 @@ def row_kernel(trains, interval, planes):
                     _type_1_gradients(n, firing[0], scales, values, slopes, logs, outputs)
                 flush_tiny(logs, n)
                 flush_tiny(outputs, n)
-                np.dot(expanded[:n].T, logs[:n], part_firing)
-                _add(part_firing, to_firing)
-                np.dot(extended[:n].T, outputs[:n], part_outputs)
-                _add(part_outputs, to_outputs)
+                _add_products(expanded, logs, n, part_firing, to_firing)
+                _add_products(extended, outputs, n, part_outputs, to_outputs)
             else:
                 copy_rows(values, 0, results, start, n)
         if trains:

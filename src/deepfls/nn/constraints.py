@@ -132,15 +132,9 @@ def _check_pair(lower: Tensor, upper: Tensor) -> None:
     check_range_values("lower_sigmas / upper_sigmas", lower / upper, MIN_RATIO, 1.0)
 
 
-PARAMETERIZATIONS = ("ordered", "paper")
-
-
-def positive(parameterization: str) -> Positive | PaperPositive:
-    return PaperPositive() if parameterization == "paper" else Positive()
-
-
-def ordered_pair(parameterization: str) -> OrderedPair | PaperPair:
-    return PaperPair() if parameterization == "paper" else OrderedPair()
+# The maps of a width, and of lower and upper width, by the parameterization.
+WIDTHS: dict[str, Positive | PaperPositive] = {"ordered": Positive(), "paper": PaperPositive()}
+WIDTH_PAIRS: dict[str, OrderedPair | PaperPair] = {"ordered": OrderedPair(), "paper": PaperPair()}
 
 
 _SEPARATE: ContextVar[bool] = ContextVar("_SEPARATE", default=False)

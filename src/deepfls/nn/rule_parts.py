@@ -11,16 +11,7 @@ from deepfls._checks.arguments import check_count, check_option
 from deepfls._checks.tensors import check_assigned_values, check_equal_values, check_order_values, check_range_values
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import TNORMS, IntervalFiring, interval_log_firing, log_firing, rule_outputs
-from deepfls.nn.constraints import (
-    PARAMETERIZATIONS,
-    ConstrainedModule,
-    UnitInterval,
-    draw_normal,
-    draw_uniform,
-    folded,
-    ordered_pair,
-    positive,
-)
+from deepfls.nn.constraints import WIDTH_PAIRS, WIDTHS, ConstrainedModule, UnitInterval, draw_normal, draw_uniform, folded
 
 UNCERTAINTIES = ("h", "s", "hs")
 
@@ -33,7 +24,6 @@ class _Antecedents(ConstrainedModule):
     rules, (rules, features); values that are assigned are those of the sets, (sets, features).
     """
 
-    raw_sigmas: nn.Parameter
     bounds: Tensor | None  # (4, sets, features): least and largest center, least and largest raw width; None: no bounds
     terms: Tensor | None  # (rules, features): the set of every rule, -1 for none; None: every rule has its own
 
@@ -42,9 +32,10 @@ class _Antecedents(ConstrainedModule):
         self.n_features = check_count("n_features", n_features)
         self.n_rules = check_count("n_rules", n_rules)
         self.tnorm = check_option("tnorm", tnorm, TNORMS)
-        self.parameterization = check_option("parameterization", parameterization, PARAMETERIZATIONS)
+        self.parameterization = check_option("parameterization", parameterization, tuple(WIDTHS))
         self.missing = False
         self.raw_centers = nn.Parameter(torch.empty(n_rules, n_features, **factory))
+        self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
         self.register_buffer("bounds", None)
         self.register_buffer("terms", None)
 
@@ -80,7 +71,7 @@ class _Antecedents(ConstrainedModule):
         ]
         check_order_values("low", values[0], "high", values[1])
         check_order_values("smallest", values[2], "largest", values[3])
-        raws = [positive(self.parameterization).raw(v, n) for n, v in zip(names[2:], values[2:], strict=True)]
+        raws = [WIDTHS[self.parameterization].raw(v, n) for n, v in zip(names[2:], values[2:], strict=True)]
         self.bounds = torch.stack([*values[:2], *raws])
         _assign(self.raw_centers, torch.clamp(self.raw_centers.detach(), *self.bounds[:2]))
         _assign(self.raw_sigmas, torch.clamp(self.raw_sigmas.detach(), *self.bounds[2:]))
@@ -115,7 +106,7 @@ class _Antecedents(ConstrainedModule):
     @property
     def width_limits(self) -> Tensor | None:
         """Least and largest width of every set, (2, sets, features); None without bounds."""
-        return None if self.bounds is None else positive(self.parameterization).value(self.bounds[2:])
+        return None if self.bounds is None else WIDTHS[self.parameterization].value(self.bounds[2:])
 
     def within_bounds(self) -> bool:
         """Whether the raw values are within the bounds, so that they are the values."""
@@ -174,9 +165,7 @@ class T1Antecedents(_Antecedents):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        factory = {"device": device, "dtype": dtype}
-        super().__init__(n_features, n_rules, tnorm, parameterization, factory)
-        self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
+        super().__init__(n_features, n_rules, tnorm, parameterization, {"device": device, "dtype": dtype})
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -186,13 +175,13 @@ class T1Antecedents(_Antecedents):
 
     @property
     def sigmas(self) -> Tensor:
-        values = positive(self.parameterization).value(self._bounded(self.raw_sigmas, 2))
+        values = WIDTHS[self.parameterization].value(self._bounded(self.raw_sigmas, 2))
         return self._of_rules(values, MAX_SIGMA)
 
     @sigmas.setter
     def sigmas(self, value: Any) -> None:
         value = check_assigned_values("sigmas", value, self.raw_sigmas)
-        raw = positive(self.parameterization).raw(value)
+        raw = WIDTHS[self.parameterization].raw(value)
         self._check_bounds("sigmas", value, raw, 2)
         _assign(self.raw_sigmas, raw)
 
@@ -231,13 +220,11 @@ class IT2Antecedents(_Antecedents):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        factory = {"device": device, "dtype": dtype}
-        super().__init__(n_features, n_rules, tnorm, parameterization, factory)
+        super().__init__(n_features, n_rules, tnorm, parameterization, {"device": device, "dtype": dtype})
         self.uncertainty = check_option("uncertainty", uncertainty, UNCERTAINTIES)
-        self.raw_sigmas = nn.Parameter(torch.empty(n_rules, n_features, **factory))
         for name, letter in (("raw_spreads", "s"), ("raw_heights", "h")):
-            parameter = nn.Parameter(torch.empty(n_rules, n_features, **factory)) if letter in uncertainty else None
-            self.register_parameter(name, parameter)
+            own = nn.Parameter(torch.empty_like(self.raw_sigmas)) if letter in uncertainty else None
+            self.register_parameter(name, own)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -251,9 +238,9 @@ class IT2Antecedents(_Antecedents):
         raw = self._bounded(self.raw_sigmas, 2)
         if self.raw_spreads is None:
             # The same object twice: the firing then computes one product for both.
-            sigmas = self._of_rules(positive(self.parameterization).value(raw), MAX_SIGMA)
+            sigmas = self._of_rules(WIDTHS[self.parameterization].value(raw), MAX_SIGMA)
             return sigmas, sigmas
-        lower, upper = ordered_pair(self.parameterization).value(raw, self.raw_spreads)
+        lower, upper = WIDTH_PAIRS[self.parameterization].value(raw, self.raw_spreads)
         return self._of_rules(lower, MAX_SIGMA), self._of_rules(upper, MAX_SIGMA)
 
     @property
@@ -278,14 +265,13 @@ class IT2Antecedents(_Antecedents):
         upper = check_assigned_values("upper_sigmas", upper, self.raw_sigmas)
         if self.raw_spreads is None:
             check_equal_values("lower_sigmas / upper_sigmas", lower / upper, 1.0, "where uncertainty='h'")
-            raw_sigmas = positive(self.parameterization).raw(upper, "upper_sigmas")
-            self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
-            _assign(self.raw_sigmas, raw_sigmas)
-            return
-        raw_sigmas, raw_spreads = ordered_pair(self.parameterization).raw(lower, upper)
+            raw_sigmas = WIDTHS[self.parameterization].raw(upper, "upper_sigmas")
+        else:
+            raw_sigmas, raw_spreads = WIDTH_PAIRS[self.parameterization].raw(lower, upper)
         self._check_bounds("upper_sigmas", upper, raw_sigmas, 2)
         _assign(self.raw_sigmas, raw_sigmas)
-        _assign(self.raw_spreads, raw_spreads)
+        if self.raw_spreads is not None:
+            _assign(self.raw_spreads, raw_spreads)
 
     @property
     def heights(self) -> Tensor:
@@ -297,8 +283,8 @@ class IT2Antecedents(_Antecedents):
         value = check_assigned_values("heights", value, self.raw_centers)
         if self.raw_heights is None:
             check_equal_values("heights", value, 1.0, "where uncertainty='s'")
-            return
-        _assign(self.raw_heights, UnitInterval().raw(value))
+        else:
+            _assign(self.raw_heights, UnitInterval().raw(value))
 
     @property
     def log_heights(self) -> Tensor:
@@ -307,11 +293,8 @@ class IT2Antecedents(_Antecedents):
         return self._of_rules(values, 0.0)
 
     def forward(self, x: Tensor) -> IntervalFiring:
-        lower_sigmas, upper_sigmas = self._sigma_pair()
         log_heights = None if self.raw_heights is None else self.log_heights
-        return interval_log_firing(
-            x, self.centers, lower_sigmas, upper_sigmas, log_heights, self.tnorm, missing=self.missing
-        )
+        return interval_log_firing(x, self.centers, *self._sigma_pair(), log_heights, self.tnorm, missing=self.missing)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, uncertainty={self.uncertainty!r}"
@@ -359,9 +342,7 @@ class TSKConsequents(ConstrainedModule):
 
     @intercepts.setter
     def intercepts(self, value: Any) -> None:
-        value = check_assigned_values("intercepts", value, self.raw_intercepts)
-        with torch.no_grad():
-            self.raw_intercepts.copy_(value)
+        _assign(self.raw_intercepts, check_assigned_values("intercepts", value, self.raw_intercepts))
 
     @property
     def slopes(self) -> Tensor:
@@ -375,9 +356,8 @@ class TSKConsequents(ConstrainedModule):
         value = check_assigned_values("slopes", value, self.slopes)
         if self.raw_slopes is None:
             check_equal_values("slopes", value, 0.0, "where order=0")
-            return
-        with torch.no_grad():
-            self.raw_slopes.copy_(value)
+        else:
+            _assign(self.raw_slopes, value)
 
     def forward(self, x: Tensor, fills: Tensor | None = None) -> Tensor:
         return rule_outputs(x, self.raw_intercepts, self.raw_slopes, fills)

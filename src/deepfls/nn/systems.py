@@ -26,8 +26,8 @@ class ReducedOutput(NamedTuple):
     y: Tensor
 
 
-def _forwarded(part: str, name: str, doc: str) -> Any:
-    """A property of a system that reads and writes the property ``name`` of its ``part``."""
+def _forwarded(part: str, name: str, doc: str, *, writes: bool = True) -> Any:
+    """A property of a system that reads and, unless it is fixed, writes the property ``name`` of its ``part``."""
 
     def read(self: nn.Module) -> Any:
         return getattr(getattr(self, part), name)
@@ -35,7 +35,7 @@ def _forwarded(part: str, name: str, doc: str) -> Any:
     def write(self: nn.Module, value: Any) -> None:
         setattr(getattr(self, part), name, value)
 
-    return property(read, write, doc=doc)
+    return property(read, write if writes else None, doc=doc)
 
 
 class _FLS(ConstrainedModule):
@@ -57,25 +57,11 @@ class _FLS(ConstrainedModule):
         """,
     )
 
-    @property
-    def n_features(self) -> int:
-        return self.antecedents.n_features
-
-    @property
-    def n_rules(self) -> int:
-        return self.antecedents.n_rules
-
-    @property
-    def n_outputs(self) -> int:
-        return self.consequents.n_outputs
-
-    @property
-    def order(self) -> int:
-        return self.consequents.order
-
-    @property
-    def tnorm(self) -> str:
-        return self.antecedents.tnorm
+    n_features: int = _forwarded("antecedents", "n_features", "Number of inputs.", writes=False)
+    n_rules: int = _forwarded("antecedents", "n_rules", "Number of rules.", writes=False)
+    n_outputs: int = _forwarded("consequents", "n_outputs", "Number of outputs.", writes=False)
+    order: int = _forwarded("consequents", "order", "0 for constant consequents, 1 for linear ones.", writes=False)
+    tnorm: str = _forwarded("antecedents", "tnorm", "How the grades of a rule combine.", writes=False)
 
     def reset_parameters(self) -> None:
         """Draw new starting values from torch's global generator, as torch's own layers do."""
@@ -268,9 +254,7 @@ class IT2FLS(_FLS):
         raw_mix = nn.Parameter(torch.zeros(n_outputs, device=device, dtype=dtype)) if type_reduction == "bmm" else None
         self.register_parameter("raw_mix", raw_mix)
 
-    @property
-    def uncertainty(self) -> str:
-        return self.antecedents.uncertainty
+    uncertainty: str = _forwarded("antecedents", "uncertainty", "What is uncertain in a set.", writes=False)
 
     @property
     def mix(self) -> Tensor | None:

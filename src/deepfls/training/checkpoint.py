@@ -51,19 +51,6 @@ class Interval(NamedTuple):
     seconds: float | None
 
 
-def _checked_interval(value: Any) -> Interval:
-    """Return a number of steps, or a time such as "30s" or "5min", as an interval."""
-    if not isinstance(value, bool) and isinstance(value, (Integral, str)):
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|)", str(value).strip())
-        if found and found[2] == "" and re.fullmatch(r"0*[1-9]\d*", found[1]):
-            return Interval(int(found[1]), None)
-        if found and found[2] and float(found[1]) > 0:
-            return Interval(None, float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]])
-    raise ValueError(
-        f"checkpoint_every must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got {value!r}."
-    )
-
-
 @dataclass(frozen=True)
 class Checkpoints:
     """How a run keeps its state.
@@ -88,11 +75,20 @@ class Checkpoints:
     resume: bool = False
 
     def __post_init__(self) -> None:
-        _checked_interval(self.every)
+        _ = self.interval  # checked at once
 
     @property
-    def interval(self) -> Any:
-        return _checked_interval(self.every)
+    def interval(self) -> Interval:
+        """Steps or seconds between two checkpoints."""
+        if not isinstance(self.every, bool) and isinstance(self.every, (Integral, str)):
+            found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|min|h|)", str(self.every).strip())
+            if found and found[2] == "" and re.fullmatch(r"0*[1-9]\d*", found[1]):
+                return Interval(int(found[1]), None)
+            if found and found[2] and float(found[1]) > 0:
+                return Interval(None, float(found[1]) * {"s": 1.0, "min": 60.0, "h": 3600.0}[found[2]])
+        raise ValueError(
+            f"checkpoint_every must be a number of steps such as 200 or a time such as 30s, 5min or 1h, got {self.every!r}."
+        )
 
     @contextlib.contextmanager
     def opened(self, settings: Mapping[str, Any], group: Group) -> Iterator[CheckpointFolder]:
@@ -117,7 +113,7 @@ class CheckpointFolder:
         self._interval = asked.interval
         self._settings = json.loads(json.dumps(dict(settings)))
         self._group = group
-        self._found: State | None = None
+        self.found: State | None = None  # of the run that continues
         self._contents = (b"", b"")
         self._written = time.monotonic()
 
@@ -176,25 +172,23 @@ class CheckpointFolder:
         raise problem
 
     def share(self) -> None:
-        """Tell every process what the leader has found."""
+        """Send what the leader found to every process."""
         start, content = (self._group.same_bytes(part) for part in self._contents)
         self._contents = (b"", b"")
         if content:
             self.start = _FORMAT.unpacked(start, self.path / _START)
             description, arrays = _FORMAT.unpacked(content, self.path)
-            self._found = description, {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
-
-    def found(self) -> State | None:
-        return self._found
+            self.found = description, {name: torch.from_numpy(value.copy()) for name, value in arrays.items()}
 
     def begin(self, description: Mapping[str, Any], arrays: Mapping[str, Array]) -> None:
         """Store what is known before the first step of a run."""
         self._write(_START, {**description, "settings": self._settings}, arrays)
 
     def due(self, n_steps: int) -> bool:
-        if self._interval.steps is not None:
-            return bool(n_steps % self._interval.steps == 0)
-        return bool(time.monotonic() - self._written >= self._interval.seconds)
+        steps, seconds = self._interval
+        if steps is not None:
+            return n_steps % steps == 0
+        return seconds is not None and time.monotonic() - self._written >= seconds
 
     def keep(self, state: State) -> None:
         """Write a checkpoint; the one before it stays, older ones go."""

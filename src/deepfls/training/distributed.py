@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 if hasattr(os, "register_at_fork"):
-    # Torch would wait for its OpenMP threads, which the parent has and a forked process has not.
+    # Torch would wait for the OpenMP threads of the parent, which a forked process does not have.
     os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))
 
 
@@ -140,7 +140,7 @@ def process_group() -> Iterator[Group]:
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
         # torchrun keeps one store through restarts, with the addresses of processes that are gone: each try needs its own
-        # keys. On several machines the counts of restarts may differ, so there nothing but the store tells the tries apart.
+        # keys. On several machines the counts of restarts may differ, so there only the store separates the tries.
         store, rank, size = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]  # torch does not list it
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = distributed.PrefixStore(f"deepfls-attempt-{attempt}", store)  # type: ignore[attr-defined]  # nor this

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from deepfls._files import arrays_under
 from deepfls.kernels.threads import one_blas_thread
 from deepfls.training.batches import (
     Batch,
@@ -88,12 +89,8 @@ class TrainingState:
 
     @property
     def seconds(self) -> float:
-        """Time spent in training, earlier sittings included."""
+        """Seconds of training, those before the run was resumed included."""
         return self._earlier + time.perf_counter() - self._began
-
-    def begin_epoch(self) -> None:
-        if self.step == 0:
-            self.epoch_generator = self.generator.get_state()
 
     def add(self, batch: Batch, losses: list[Tensor | float]) -> None:
         """Record the losses of steps that were taken."""
@@ -148,15 +145,10 @@ class TrainingState:
             self.flat.put(self.last)
 
     def forget_best(self) -> None:
-        """Start the search for the best parameters anew, and their average: the conditions of the rules changed."""
+        """Restart the search for the best parameters and the average: the conditions of the rules changed."""
         self.best_loss, self.stale = math.inf, 0
         if self.average is not None:
             self.average = self.flat.copy()
-
-    def slow_down(self) -> None:
-        """Go on at a tenth of the rate, with a new optimiser."""
-        self.slowdown *= 0.1
-        self.optimizer = optimizer_for(self.config, self.flat)
 
     def state(self) -> State:
         """The run as plain values and tensors."""
@@ -185,7 +177,7 @@ class TrainingState:
         return description, tensors
 
     def load(self, state: State) -> None:
-        """Go on from :meth:`state`."""
+        """Continue from :meth:`state`."""
         description, tensors = state
         self.epoch, self.step = int(description["epoch"]), int(description["step"])
         self.slowdown = float(description["slowdown"])
@@ -204,9 +196,7 @@ class TrainingState:
         self.best_loss = math.inf if best_loss is None else float(best_loss)
         self.stale, self.retreats = int(description["stale"]), int(description["retreats"])
         self._earlier, self._began = float(description["seconds"]), time.perf_counter()
-        prefix = "optimizer."
-        vectors = {name.removeprefix(prefix): v for name, v in tensors.items() if name.startswith(prefix)}
-        self.optimizer.load(description["optimizer"], vectors)
+        self.optimizer.load(description["optimizer"], arrays_under("optimizer.", tensors))
 
 
 def train(
@@ -225,40 +215,18 @@ def train(
     frozen: Mapping[str, Tensor] | None = None,
     revise: Callable[[int, int], bool] | None = None,
 ) -> TrainResult:
-    """Train a system in place, the same in every process of a group.
+    """Train a system in place, the same in every process of a ``group``.
 
-    Parameters
-    ----------
-    system : T1FLS or IT2FLS
-    rows : Rows or StreamBatches
-        Training samples in scaled units, on the device of the system, or where batches of them come from.
-    config : TrainConfig
-    generator : torch.Generator
-        Source of the shuffling; in the same state in every process.
-    validation : Rows, optional
-        Samples that decide which epoch's parameters are kept, of every process its own; with ``keeps_best=False`` they are
-        only measured. Without them the last parameters are kept.
-    progress : TrainingBar, optional
-        Updated after every step and epoch.
-    group : Group, optional
-        The processes that train together; one process by default.
-    checkpoints : CheckpointFolder, optional
-        Where the state of the run is stored while it trains.
-    watch : callable, optional
-        Called with the number of every epoch done, while the system has the parameters that a run of so many epochs leaves
-        (unless the schedule follows from the number of epochs).
-    warns : bool
-        Whether a run that was interrupted or left the finite numbers is reported by a warning.
-    frozen : mapping, optional
-        Of parameters by name, masks of the values that stay as they are.
-    revise : callable, optional
-        Called after every epoch with its number, from 1, and the number of epochs; True if it changed conditions of rules,
-        after which earlier parameters no longer count as the best.
+    ``rows`` are samples in scaled units on the device of the system, or where batches of them come from. The ``generator``
+    shuffles them; it is in the same state in every process. The loss of the ``validation`` rows, of every process its own,
+    is measured after every epoch. With ``keeps_best`` the parameters of the best epoch are kept, otherwise the last ones.
+    ``checkpoints`` store the state of the run while it trains. ``frozen`` has masks, by name of the parameter, of the
+    values that stay as they are. Without ``warns`` a run that was interrupted or left the finite numbers gives no warning.
 
-    Returns
-    -------
-    TrainResult
-        History, number of steps and the reason of the end; the system holds the trained parameters.
+    ``watch`` is called with the number of every epoch done, while the system has the parameters that a run of that many
+    epochs leaves (unless the schedule follows from the number of epochs). ``revise`` is called after every epoch with its
+    number, from 1, and the number of epochs; it returns True if it changed conditions of rules, after which earlier
+    parameters no longer count as the best.
     """
     loss_function = config.loss_function()
     group = group or Group()
@@ -272,7 +240,7 @@ def train(
     batches: MemoryBatches | StreamBatches
     batches = MemoryBatches(rows, config.batch_size, drop_last=config.drop_last) if isinstance(rows, Rows) else rows
     run = TrainingState(config, flat, generator, batches.n_steps)
-    found = None if checkpoints is None else checkpoints.found()
+    found = None if checkpoints is None else checkpoints.found
     if found is not None:
         run.load(found)
     with one_blas_thread() if isinstance(step, ByKernel) else contextlib.nullcontext():
@@ -309,7 +277,8 @@ def _take_epoch(
 ) -> None:
     """Take the steps of an epoch from the position of the run on."""
     config, n_steps = run.config, run.n_steps * run.config.epochs
-    run.begin_epoch()
+    if run.step == 0:
+        run.epoch_generator = run.generator.get_state()
     with contextlib.closing(batches.epoch(run.generator, run.step)) as epoch:  # type: ignore[type-var]
         for batch in epoch:
             first = run.epoch * run.n_steps + run.step
@@ -332,15 +301,16 @@ def _end_epoch(
     group: Group,
     watch: Callable[[int], None] | None,
 ) -> None:
-    """Measure, record, and decide how to go on."""
+    """Measure and record an epoch, and decide whether training continues."""
     config, result = run.config, run.result
     n_steps = run.n_steps
     loss_sum, last_loss = run.end_epoch()
     rate = config.rate(run.epoch * n_steps - 1, config.epochs * n_steps) * run.slowdown
     row = {"epoch": float(run.epoch), "loss": loss_sum / n_rows if n_steps else float("nan")}
     if not run.keep(last_loss):
-        # Not finite: back to the last good epoch, slower, rather than on with NaN.
-        run.slow_down()
+        # Not finite: back to the last good epoch at a tenth of the rate with a new optimiser, rather than on with NaN.
+        run.slowdown *= 0.1
+        run.optimizer = optimizer_for(config, run.flat)
         if run.retreats > _MAX_RETREATS:
             result.stopped_by = "divergence"
         return

@@ -23,7 +23,7 @@ class _Bar:
         shown = [TextColumn("{task.description}"), BarColumn(), *texts, TimeRemainingColumn()]
         self._bar = Progress(*shown, console=Console(stderr=True))
         self._task = self._bar.add_task(description, total=max(total, 1), rate="-", **fields)
-        self._done = 0  # rows of an earlier sitting
+        self._done = 0  # rows trained before the run was resumed
         self._rows = 0
         self._began = self._shown = time.perf_counter()
 
@@ -37,7 +37,7 @@ class _Bar:
         self._bar.stop()
 
     def step(self, n_rows: int) -> None:
-        """So many more rows were read or trained on."""
+        """Count rows that were read or trained on."""
         self._rows += n_rows
         if time.perf_counter() - self._shown > _REFRESH:
             self._show()

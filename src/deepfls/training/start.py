@@ -29,7 +29,7 @@ _KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
 # Largest number of elements of one chunk of the design matrix, and of unknowns of one linear solve.
 _CHUNK_ELEMENTS = 2**18
 _MAX_UNKNOWNS = 3_000
-# Least width of a set in spacings of the data, largest in ranges of it, and the rows that tell the spacing.
+# Least width of a set in spacings of the data, largest in ranges of it, and the rows from which the spacing is taken.
 _NARROWEST, _WIDEST, SPACING_ROWS = 0.05, 4.0, 1_000
 
 
@@ -341,7 +341,7 @@ class _NormalEquations:
 def _normalised_firing(system: T1FLS | IT2FLS, x: Tensor) -> Array:
     """Firing as shares that add up to 1 over the rules, (batch, rules)."""
     with torch.no_grad():
-        # The narrow planes of a General Type-2 system weigh most in its output: its Type-1 system stands in.
+        # The narrow planes of a General Type-2 system weigh most in its output, so its Type-1 system is used.
         firing = relative_firing(system.antecedents(x)) if isinstance(system, GT2FLS) else system.firing(x)
         weights = _array(firing if isinstance(firing, Tensor) else torch.stack(firing).sum(dim=0))
     return weights / weights.sum(axis=1, keepdims=True)

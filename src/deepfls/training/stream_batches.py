@@ -18,6 +18,7 @@ from deepfls.data.scaling import FARTHEST, Scaling
 from deepfls.data.sources import ParquetSource
 from deepfls.data.summary import SourceRows
 from deepfls.data.tables import TableError
+from deepfls.kernels import mixing
 from deepfls.training.batches import Batch, Rows
 from deepfls.training.distributed import Group
 
@@ -38,8 +39,6 @@ class Preparation(NamedTuple):
 
     def put(self, part: SourceRows, goes: Array, packed: Array) -> None:
         """Inputs, targets and weights in scaled units, side by side, row i at packed[goes[i]]."""
-        from deepfls.kernels import mixing  # here: Numba is slow to import
-
         columns, n_features = part.columns, part.n_features
         if self.classes is not None:
             places = np.searchsorted(self.classes, part.y)[None].astype(columns.dtype)
@@ -75,13 +74,7 @@ class StreamBatches:
     """
 
     def __init__(
-        self,
-        source: ParquetSource,
-        counts: Array,
-        preparation: Preparation,
-        batch_size: int,
-        group: Group,
-        n_epochs: int,
+        self, source: ParquetSource, counts: Array, preparation: Preparation, batch_size: int, group: Group, n_epochs: int
     ) -> None:
         self.n_rows = int(counts.sum())
         self._size = min(batch_size, self.n_rows)
@@ -215,8 +208,6 @@ class Window:
 
         ``groups`` (row groups,) is true for these, by default for all. The work is in proportion to their rows.
         """
-        from deepfls.kernels import mixing  # here: Numba is slow to import
-
         n_rows = self.n_rows
         keys = np.random.default_rng(self.seed).integers(2**63, size=4, dtype=np.uint64)
         wanted = np.ones(len(self.groups), dtype=bool) if groups is None else groups
@@ -239,8 +230,6 @@ def ranked(places: Array, n_rows: int) -> tuple[Array, Array]:
     >>> ascending.tolist(), ranks.tolist()
     ([2, 5, 7], [2, 0, 1])
     """
-    from deepfls.kernels import mixing  # here: Numba is slow to import
-
     ranks = np.empty_like(places)
     # Sorting takes more time per place, but none for the places of other processes.
     if len(places) < _FEW * n_rows:

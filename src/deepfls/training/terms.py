@@ -4,7 +4,7 @@ With shared terms every input has a few sets, ordered and apart from each other:
 axis, and each width a range in proportion to the distance of the neighbouring centers. A rule has one term of every input,
 or none ("any"). Which one is revised a few times in the first three fifths of the training: a condition changes if that,
 with the best intercepts of the rule, lowers the squared error on a sample. The same revision leaves out conditions where
-rules may have only so many.
+the number of conditions is limited.
 """
 
 from __future__ import annotations

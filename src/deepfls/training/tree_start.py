@@ -1,4 +1,4 @@
-"""Sets at the leaves of a regression tree, and the consequents that go with them: a system without gradient steps.
+"""Sets at the leaves of a regression tree, and the consequents that go with them: a starting point, or a system as it is.
 
 K-means looks at the inputs alone, so it misses narrow ranges of single inputs on which the targets depend, such as days
 that share a reading. A tree cuts where the targets change; with few inputs, where two lines fit them better than one.
@@ -21,14 +21,20 @@ from deepfls.training.start import filled, solve_consequents, width_limits
 
 # Fewest rows of a leaf, and rows that a tree sees at most.
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000
-# Inputs up to which leaves have lines, rows that such a tree sees at most, cuts of an input that are compared, and the
-# penalty of slopes, in rows.
-_LINEAR_INPUTS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 10, 20_000, 100, 1.0
-# Width of a set in lengths of the side of its leaf; in ranges where a leaf is not bounded; penalty of the consequents.
-_SIDE_SHARE, _OPEN_SHARE, _RIDGE = 0.3, 2.0, 1e-4
+# Inputs and targets up to which leaves have lines, rows that such a tree sees at most, cuts of an input that are compared,
+# and the penalty of slopes, in rows.
+_LINEAR_INPUTS, _LINEAR_TARGETS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 10, 10, 20_000, 100, 1.0
+# Width of a set in lengths of the side of its leaf, also where training follows; in ranges where a leaf is not bounded;
+# penalty of the consequents.
+_SIDE_SHARE, _TRAINED_SHARE, _OPEN_SHARE, _RIDGE = 0.3, 0.4, 2.0, 1e-4
 # Heights and relative widths of the lower sets of an IT2 system: nearly those of the upper ones, because the consequents
-# are solved for the mean of both.
-_HEIGHT, _LOWER_SHARE = 0.99, 0.99
+# are solved for the mean of both; also where training follows.
+_LOWER, _TRAINED_LOWER = 0.99, 0.9
+
+
+def takes_lines(n_features: int, n_targets: int) -> bool:
+    """Whether the leaves of a tree may have lines: its numbers grow with the square of the inputs."""
+    return n_features <= _LINEAR_INPUTS and n_targets <= _LINEAR_TARGETS
 
 
 def start_from_tree(
@@ -38,10 +44,13 @@ def start_from_tree(
     *,
     sample_weight: Tensor | None = None,
     random_state: np.random.RandomState,
+    trained: bool = False,
+    row_share: float = 1.0,
 ) -> None:
     """Set the parameters of a system: a rule for every leaf of a tree that learned y (batch, outputs) from x.
 
-    A tree with fewer leaves than the system has rules gives several rules the same sets.
+    Where the system is ``trained`` afterwards, its sets are wider, and its planes keep their widths. The tree learns from a
+    random share of the rows. One with fewer leaves than the system has rules gives several rules the same sets.
     """
     from sklearn.tree import DecisionTreeRegressor
 
@@ -51,8 +60,11 @@ def start_from_tree(
     target = y.detach().cpu().double().numpy()
     weight = None if sample_weight is None else sample_weight.detach().cpu().double().numpy()
     span = np.stack([rows.min(axis=0), rows.max(axis=0)])
-    has_lines = system.order == 1 and system.n_features <= _LINEAR_INPUTS
-    seen = evenly_spaced(len(rows), _LINEAR_ROWS if has_lines else _TREE_ROWS)
+    has_lines = system.order == 1 and takes_lines(system.n_features, target.shape[1])
+    seen = np.arange(len(rows))
+    if row_share < 1.0:
+        seen = np.sort(random_state.choice(len(rows), max(1, round(row_share * len(rows))), replace=False))
+    seen = seen[evenly_spaced(len(seen), _LINEAR_ROWS if has_lines else _TREE_ROWS)]
     data = rows[seen], target[seen], None if weight is None else weight[seen]
     if has_lines:
         low, high = LinearTree(*data).boxes(system.n_rules, span)
@@ -67,7 +79,7 @@ def start_from_tree(
     low, high = low[taken], high[taken]
     length = span[1] - span[0]
     # The geometric mean of grades widens the sets of a rule of many inputs.
-    sides = _SIDE_SHARE * np.sqrt(share_of(system.tnorm, system.n_features)) * (high - low)
+    sides = (_TRAINED_SHARE if trained else _SIDE_SHARE) * np.sqrt(share_of(system.tnorm, system.n_features)) * (high - low)
     sigmas = np.where(high - low < 0.999 * length, sides, _OPEN_SHARE * length)
     limits = width_limits(rows, span)
     sigmas = np.clip(sigmas, 1.02 * limits[0], limits[1] / 1.02)
@@ -78,12 +90,13 @@ def start_from_tree(
     if own is not None:
         widths = widths.clamp(1.02 * own[0].to(widths), own[1].to(widths) / 1.02)
     if isinstance(system, IT2FLS):
-        system.set_sigmas(widths * (_LOWER_SHARE if "s" in system.uncertainty else 1.0), widths)
+        lower = _TRAINED_LOWER if trained else _LOWER
+        system.set_sigmas(widths * (lower if "s" in system.uncertainty else 1.0), widths)
         if "h" in system.uncertainty:
-            system.heights = torch.full_like(centers, _HEIGHT)
+            system.heights = torch.full_like(centers, lower)
     else:
         system.sigmas = widths
-    if isinstance(system, GT2FLS):  # all planes are the Type-1 system, whose consequents are solved
+    if isinstance(system, GT2FLS) and not trained:  # all planes are the Type-1 system, whose consequents are solved
         system.lower_spreads = system.upper_spreads = 0.0
     solve_consequents(system, x, y, ridge=_RIDGE, sample_weight=sample_weight)
 
