@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,17 @@ def test_error_of_writing_names_the_file_of_the_user(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError) as caught:
         write_whole(tmp_path / "absent" / "model.fls", b"")
     assert caught.value.filename == str(tmp_path / "absent" / "model.fls")
+
+
+def test_error_of_a_full_disk_names_the_file_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_whole(tmp_path / "model.fls", b"")
+    assert caught.value.filename == str(tmp_path / "model.fls")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(

@@ -26,3 +26,7 @@ def test_demo_writes_models_and_plots(run: Run, folder: Path) -> None:
     head = next(line for line in lines if line.startswith("model"))
     assert head.split() == ["model", "rows", "seconds", "rows/s", "RMSE", "covered", "width"]
     assert [line.split("  ")[0] for line in lines[3:7]] == ["linear", "gradient boosting", "T1, 3 rules", "IT2, 3 rules"]
+
+
+def test_demo_refuses_a_file_as_its_folder_before_it_trains(refused: Callable[..., str]) -> None:
+    assert refused("demo", "--out", "plant.csv", code=2) == "--out must be a folder, got the file 'plant.csv'."

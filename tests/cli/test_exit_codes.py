@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,3 +41,17 @@ def test_failing_commands_end_with_their_exit_code(tmp_path: Path) -> None:
         assert code == expected, message
         assert message.startswith("Error: ")
         assert "terminate called" not in message
+
+
+def test_output_in_an_encoding_without_its_characters_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("größe,y\n" + "".join(f"{k},{k * k}\n" for k in range(20)), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "deepfls", "train", "rows.csv", "--target", "y", "--epochs", "1", "--n-rules", "2"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "R?" in done.stdout
+    assert "Saved model.fls" in done.stdout

@@ -151,7 +151,7 @@ def test_explain_treats_the_rules_of_all_systems_alike(run: Run) -> None:
 
 def test_report_writes_a_page(run: Run, model: str, folder: Path) -> None:
     result = run("report", model, "plant.csv", "--out", "plant.html", "--title", "The plant")
-    assert result.stdout.startswith("Wrote plant.html: 0.")
+    assert result.stdout.startswith("Wrote plant.html: 1")
     assert "<title>The plant</title>" in (folder / "plant.html").read_text(encoding="utf-8")
     content = json.loads(run("report", model, "--json").stdout)
     assert content["report"] == "m.html"

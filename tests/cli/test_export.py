@@ -98,6 +98,7 @@ def test_export_tells_what_is_wrong(refused: Refused, folder: Path) -> None:
     assert refused("export", "t1.fls", "--out", "p.h", "--number", "q115", code=2) == message
     message = refused("export", "it2.fls", "--out", "p.h", "--flash", "100", code=1)
     assert message.startswith("The header must fit 100 bytes of flash and 8,192 bytes of RAM, got about 2,")
+    assert message.endswith("train fewer rules, state a larger part with --flash and --ram, or take --force.")
     message = refused("export", "it2.fls", "--out", "p.fll", code=1)
     assert message.startswith("FLL cannot express this system: FuzzyLite has no Interval Type-2 sets; ")
     (folder / "p.h").write_text("mine")

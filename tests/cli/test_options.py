@@ -244,7 +244,7 @@ def test_config_takes_every_form_of_a_value(run: Run, config: Callable[[str], No
         ("[train]\nn_rulez = 3\n", "'run.toml' has the key 'n_rulez', which train does not take. Did you mean 'n_rules'?"),
         ("zebra = 3\n", "'run.toml' has the key 'zebra', which train does not take."),
         ("[tarin]\nrules = 3\n", "'run.toml' has the key 'tarin', which train does not take. Did you mean 'start'?"),
-        ("quiet = true\n", "'run.toml' has the key 'quiet', which train does not take."),
+        ("quiet = true\n", "'run.toml' has the key 'quiet', which stands on the command line only: --quiet."),
         ("verbose = 1\n", "'run.toml' has the key 'verbose', which train does not take."),
         ("'\\u001b[31m' = 3\n", "'run.toml' has the key '\\\\u001b[31m', which train does not take."),
         ("rules = 3\n", "'run.toml' has the key 'rules', which is now called 'n_rules'."),

@@ -45,6 +45,14 @@ def test_table_aligns_numbers_and_leaves_cells_empty(capsys: pytest.CaptureFixtu
     ]
 
 
+def test_table_keeps_its_numbers_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    CommandOutput(quiet=False).table(["name", "first", "second"], [["a long name", 123456.25, 0.015625]])
+    assert capsys.readouterr().out.splitlines()[2].split() == ["a", "long", "name", "123,456", "0.01562"]
+
+
 @pytest.mark.parametrize("options", [{"quiet": True, "json": False}, {"quiet": False, "json": True}], ids=str)
 def test_quiet_and_json_print_no_lines(options: dict[str, bool], capsys: pytest.CaptureFixture[str]) -> None:
     output = CommandOutput(**options)

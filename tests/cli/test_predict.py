@@ -238,7 +238,9 @@ def test_predict_leaves_the_old_file_when_writing_fails(
 
     (folder / "p.csv").write_text("precious")
     monkeypatch.setattr("os.fsync", full)
-    assert refused("predict", model, "plant.csv", "--out", "p.csv", "--force", code=1) == "No space left on device."
+    assert (
+        refused("predict", model, "plant.csv", "--out", "p.csv", "--force", code=1) == "No space left on device: 'p.csv'."
+    )
     assert (folder / "p.csv").read_text() == "precious"
     assert sorted(path.name for path in folder.iterdir()) == ["m.fls", "p.csv", "plant.csv"]
 

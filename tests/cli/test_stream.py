@@ -116,6 +116,14 @@ def test_train_tells_how_many_rows_it_dropped(folder: Path, run: Run) -> None:
     assert run(*STREAM, "--nulls", "drop").stderr == "Warning: 7 rows without a target are left out.\n"
 
 
+def test_train_tells_of_rows_without_a_weight(folder: Path, run: Run, refused: Refused) -> None:
+    write(folder / "rows", {**columns(), "weight": [None if row < 7 else 1.0 for row in range(600)]})
+    assert run(*STREAM, "--weight", "weight").stderr == "Warning: 7 rows without a target or a weight are left out.\n"
+    write(folder / "rows", {**columns(), "weight": [0.0] * 600})
+    message = refused(*STREAM, "--weight", "weight", "--force", code=1)
+    assert message.endswith("must have rows to learn from, got none with a target and a weight greater than 0.")
+
+
 def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     read = ParquetSource.read
 
@@ -132,6 +140,8 @@ def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch:
     run(*STREAM, *keep)
     assert_same_bits(load("m.fls"), fitted())
     run(*STREAM, *keep)  # finished: the same model again, at once
+    message = run(*STREAM, *keep[:2], "--out", "other.fls", code=1).stderr
+    assert message.endswith("continue from it with --resume, or give another folder.\n")
 
 
 @pytest.mark.parametrize(
@@ -148,7 +158,7 @@ def test_train_continues_after_it_was_stopped(rows: Path, run: Run, monkeypatch:
         ),
         (
             ("--target", "label", "--interval-weight", "2"),
-            "Several targets must all hold numbers, got text in one.",
+            "Several targets must all hold numbers, got text in column 'label'.",
             1,
         ),
         (

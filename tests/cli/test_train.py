@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
@@ -244,11 +245,20 @@ def test_train_does_not_overwrite_unless_forced(run: Run, refused: Refused, fold
         (".", "--out must be a file, got the folder '.'."),
         ("no/m.fls", "--out must be in a folder that exists, got 'no/m.fls'."),
         ("plant.csv", "--out must not be a file that is read, got 'plant.csv'."),
+        ("-", "--out must be a file, got - for standard output."),
     ],
 )
 def test_train_refuses_a_place_that_cannot_be_written(refused: Refused, out: str, message: str) -> None:
     arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", out, "--force")
     assert refused(*arguments, code=2) == message
+
+
+def test_train_refuses_a_folder_without_the_right_to_write_before_it_trains(
+    refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: mode != os.W_OK)  # root may write anywhere
+    message = refused("train", "plant.csv", "--target", "y", "--feature", "x", *FAST, "--out", "m.fls", code=2)
+    assert message == "--out must be in a folder where you may write, got 'm.fls'."
 
 
 @pytest.mark.parametrize(
@@ -368,7 +378,7 @@ def test_train_tells_wrong_settings_by_their_flag(refused: Refused, arguments: t
         ),
         (
             ("plant.csv", "--target", "y", "--target", "label", "--feature", "x"),
-            "Several targets must all hold numbers, got text in one.",
+            "Several targets must all hold numbers, got text in column 'label'.",
         ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -88,6 +88,15 @@ def test_numbers_among_python_objects_are_classes(labels: list[float], kind: str
         FLSClassifier(**QUICK).fit(X, np.where(y == 0, 0.5, y))
 
 
+def test_record_batch_of_arrow_is_a_table_with_names() -> None:
+    batch = pa.RecordBatch.from_pydict({"a": X[:, 0], "b": X[:, 1]})
+    model = FLSRegressor(**QUICK).fit(batch, Y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(batch), model.predict(pa.Table.from_batches([batch])))
+    with pytest.raises(ValueError, match="must be in the same order"):
+        model.predict(batch.select(["b", "a"]))
+
+
 def test_masked_values_are_missing() -> None:
     masked = np.ma.array(X, mask=X > 1.0)
     with_nan = np.where(X > 1.0, np.nan, X)

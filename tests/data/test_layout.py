@@ -91,7 +91,7 @@ def test_choice_that_cannot_be_made_is_refused(options: dict[str, Any], message:
 
 def test_several_targets_must_be_numbers() -> None:
     message = refused(learn_layout, data(a=[1], y=[1], z=["x"]), ["y", "z"])
-    assert message == "Several targets must all hold numbers, got text in one."
+    assert message == "Several targets must all hold numbers, got text in column 'z'."
 
 
 @pytest.mark.parametrize(

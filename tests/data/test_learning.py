@@ -200,6 +200,15 @@ def test_decimal_decides_what_the_column_leaves_open() -> None:
     )  # as the other column
 
 
+@pytest.mark.parametrize(
+    ("decimal", "texts"), [(",", ["65.6 kg", "8.75 kg", "100 kg", "7 kg"]), (".", ["65,6", "8,75", "100", "7"])]
+)
+def test_decimal_leaves_columns_as_they_are_that_leave_nothing_open(decimal: str, texts: list[str]) -> None:
+    table = frame(a=texts * 10)
+    columns = learned(table, "Column 'a' is read as numbers with", decimal=decimal)
+    assert encoded(columns, table)[:2, 1].tolist() == [65.6, 8.75]
+
+
 def test_markers_among_numbers_are_missing_and_words_are_told() -> None:
     texts = [str(place) for place in range(36)]
     table = frame(a=["?", "-", "n/a", "broken", *texts])

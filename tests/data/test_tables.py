@@ -373,3 +373,23 @@ def test_names_in_messages_cannot_act_on_a_terminal() -> None:
 )
 def test_every_type_has_a_kind(column_type: pa.DataType, kind: str) -> None:
     assert kind_of(column_type) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("Sales,,\nregion,a,y\nn,1,2\ns,2,3\n", "The first line of 't.csv' is left out"),
+        ("Sales;;\n;;\nregion;a;y\nn;1,5;2\ns;2;3\n", "The first 2 lines of 't.csv' are left out"),
+    ],
+)
+def test_titles_with_the_delimiters_of_empty_cells_are_left_out(write: Write, text: str, told: str) -> None:
+    path = write("t.csv", text)
+    with pytest.warns(UserWarning, match=f"^{told}, as a title or comment above the names of columns.$"):
+        table = read_table(path)
+    assert table.names == ["region", "a", "y"]
+    assert table.n_rows == 2
+
+
+@pytest.mark.parametrize("text", ["a,,\n1,,\n2,,\n", ",a\nx,red\ny,blue\n"])
+def test_rows_of_few_values_are_no_titles(write: Write, text: str) -> None:
+    assert read_table(write("t.csv", text)).n_rows == 2

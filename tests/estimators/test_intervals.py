@@ -256,6 +256,18 @@ REFUSED: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
 }
 
 
+def test_errors_name_groups_by_their_categories() -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"x": random.normal(size=90), "colour": ["red", "green", "blue"] * 30, "n": [0, 1, 1] * 30})
+    settings = {"n_rules": 2, "epochs": 1, "group_calibration": ["colour", "n"], "random_state": 0}
+    with pytest.raises(ValueError, match=r"rows or more in the group \(red, 0\) to promise a coverage of 0.99"):
+        FLSRegressor(coverage=0.99, **settings).fit(table, table.x)
+    model = FLSRegressor(coverage=0.5, **settings).fit(table, table.x)
+    asked = r"^group must be one that was calibrated, \(red, 0\), \(green, 1\), \(blue, 1\), got \(red, 1\);"
+    with pytest.raises(ValueError, match=asked):
+        model.predict_interval(table.assign(n=1))
+
+
 @pytest.mark.parametrize("case", list(REFUSED.values()), ids=list(REFUSED))
 def test_fit_refuses_settings_of_intervals(case: tuple[dict[str, Any], type[Exception], str]) -> None:
     options, error, message = case

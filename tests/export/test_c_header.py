@@ -73,7 +73,7 @@ def test_large_system_is_refused_with_its_size_unless_forced(tmp_path: Path) -> 
     header = c_header(random_plain_system(0, n_rules=10_000, n_features=4, n_outputs=1), prefix="plant")
     message = (
         r"The header must fit 32,768 bytes of flash and 8,192 bytes of RAM, got about 1,8\d\d,\d\d\d and 200,\d\d\d: "
-        "train fewer rules, state a larger part with flash and ram, or force it"
+        r"train fewer rules, state a larger part with flash= and ram=, or take force=True \(--force\)"
     )
     with pytest.raises(ValueError, match=message):
         write_c(path, header, flash=32_768, ram=8_192)

@@ -136,7 +136,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
     text = text.replace("MF2='high':'gaussmf',[2 10]", "MF2='high':'gbellmf',[2.3548 3 10]").replace("'prod'", "'min'", 1)
     path = tmp_path / "v.fis"
     path.write_text(text)
-    with pytest.raises(FisFileError, match=r"v\.fis, line 2: AndMethod must be 'prod', got 'min'; approximate=True takes"):
+    with pytest.raises(FisFileError, match=r"v\.fis, line 9: AndMethod must be 'prod', got 'min'; approximate=True takes"):
         read_fis(path)
     path.write_text(text.replace("'min'", "'prod'", 1))
     message = r"v\.fis, line 19: a set must be 'gaussmf', got 'trimf'; approximate=True takes a Gaussian"
@@ -152,7 +152,7 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("Type='sugeno'", "Type='mamdani'", "line 2: Type must be 'sugeno', got 'mamdani'"),
+        ("Type='sugeno'", "Type='mamdani'", "line 4: Type must be 'sugeno', got 'mamdani'"),
         ("NumRules=3", "NumRules=4", "line 37: NumRules says 4 rules, got 3"),
         ("NumInputs=2", "NumInputs=999999", "line 6: numinputs must be between 1 and 10,000, got '999999'"),
         ("NumInputs=2", "NumInputs=__import__('os')", "line 6: numinputs must be between 1 and 10,000"),
@@ -174,9 +174,9 @@ def test_other_sets_are_approximated_only_when_asked(tmp_path: Path) -> None:
         (
             "'linear',[0.001 0.02 0.7]",
             "'linear',[0.001]",
-            "line 35: an output must be 'constant' of 1 or 'linear' of 3 numbers",
+            "line 35: an output must be 'constant' of 1 or 'linear' of 3 numbers, got 'linear' of 1",
         ),
-        ("DefuzzMethod='wtaver'", "DefuzzMethod='wtsum'", "line 2: DefuzzMethod must be 'wtaver', got \"'wtsum'\""),
+        ("DefuzzMethod='wtaver'", "DefuzzMethod='wtsum'", "line 13: DefuzzMethod must be 'wtaver', got 'wtsum'"),
         ("[Input2]", "[Input1]", "line 22: the section [Input1] occurs twice"),
         ("Version=2.0", "nonsense", "line 5: a line must be [SECTION] or KEY=VALUE, got 'nonsense'"),
     ],
@@ -188,6 +188,12 @@ def test_file_that_does_not_fit_is_an_error_naming_the_line(file: Path, old: str
         read_fis(file)
     assert message in str(error.value)
     assert str(error.value).endswith(".")
+
+
+def test_byte_order_mark_is_read_over(file: Path) -> None:
+    expected = read_fis(file)
+    file.write_text(VALVE, encoding="utf-8-sig")
+    np.testing.assert_array_equal(read_fis(file).system_.centers, expected.system_.centers)
 
 
 def test_files_of_another_kind_are_refused(tmp_path: Path) -> None:

@@ -169,6 +169,15 @@ def test_rules_are_sorted_by_what_is_asked(open_page: OpenPage) -> None:
     assert column(0) == (np.argsort(-model.rule_shares_) + 1).tolist()
 
 
+def test_narrow_sets_are_drawn_up_to_their_peaks(open_page: OpenPage) -> None:
+    model = FLSRegressor(n_rules=3, epochs=0, centers_within="free", random_state=0).fit(X, Y[:, 0])
+    model.system_.set_sigmas(0.0005, 0.001)
+    drawn = "[...document.querySelectorAll('.mini .edge')].map((edge) => edge.getAttribute('d'))"
+    paths = open_page(model).page.evaluate(drawn)
+    assert len(paths) == 3 * X.shape[1]
+    assert all(" 2.00" in path for path in paths)  # the height at which the grade is 1
+
+
 def test_typed_value_outside_the_data_is_taken_and_noted(open_page: OpenPage) -> None:
     model = regressor("km", 1)
     page = open_page(model).page

@@ -48,7 +48,7 @@ def test_unknown_input_is_refused() -> None:
     ("y", "message"),
     [
         (Y[:3], "X and y must have the same number of rows, got 150 and 3."),
-        (Y[:, 0], "y must have 2 column(s) for this model, got shape (150,)."),
+        (Y[:, 0], "y must have 2 columns for this model, got shape (150,)."),
         (np.where(np.arange(300).reshape(150, 2) == 8, np.inf, 1.0), "y must be finite, got inf in row 4, column 0"),
         (np.full((150, 2), "a"), "y must hold numbers, got text"),
     ],

@@ -102,6 +102,11 @@ def test_measures_are_those_of_the_estimator() -> None:
     np.testing.assert_array_equal(truth[:, 0], Y[places, 0])
 
 
+def test_one_row_has_no_r2() -> None:
+    values = payload_of(regressor("km", 1), X[:1], Y[:1, 0])["data"]["metrics"][0]["values"]  # a warning is an error here
+    assert list(values) == ["RMSE", "MAE"]
+
+
 def test_classes_are_measured_and_named() -> None:
     content = payload_of(classifier(), X, LABELS)
     assert content["data"]["metrics"][0]["values"]["accuracy"] == pytest.approx(classifier().score(X, LABELS))

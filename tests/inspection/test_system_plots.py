@@ -95,6 +95,23 @@ def test_memberships_are_those_of_the_system_in_the_units_of_the_data(name: str)
         assert abs(peak - center) <= grid[1] - grid[0]
 
 
+def test_memberships_of_narrow_sets_reach_their_peaks() -> None:
+    model = FLSRegressor(n_rules=3, epochs=0, centers_within="free", random_state=0).fit(X, Y[:, 0])
+    model.system_.set_sigmas(0.0005, 0.001)
+    display = MembershipsDisplay.from_estimator(model)
+    for grid, upper in zip(display.grids, display.upper, strict=True):
+        assert (np.diff(grid) > 0).all()
+        np.testing.assert_allclose(upper.max(axis=0), 1.0)
+        assert (((upper > 0.2) & (upper < 0.9)).sum(axis=0) >= 4).all()  # both slopes of every set
+
+
+def test_memberships_of_rules_without_a_condition_are_drawn() -> None:
+    model = FLSRegressor(n_rules=3, epochs=1, max_conditions=1, random_state=0).fit(X, Y[:, 0])
+    display = MembershipsDisplay.from_estimator(model)
+    assert all(np.isfinite(grid).all() for grid in display.grids)
+    display.plot().figure_.canvas.draw()
+
+
 def test_memberships_are_drawn_with_hostile_names() -> None:
     display = MembershipsDisplay.from_estimator(hostile_regressor()).plot(rules=[0, 2])
     assert [ax.get_xlabel() for ax in display.axes_[: len(HOSTILE)]] == [label(name) for name in HOSTILE]

@@ -12,7 +12,7 @@ from torch import nn
 from deepfls.functional import interval_gaussian_grades, karnik_mendel
 from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS
-from deepfls.nn import IT2FLS, T1FLS
+from deepfls.nn import GT2FLS, IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
 from deepfls.training.batches import Rows
 
@@ -160,6 +160,15 @@ def test_empty_batch_and_batch_of_one(name: str) -> None:
     assert output.shape == (0, 2)
     output.sum().backward()
     assert system(torch.zeros(1, 3, dtype=torch.float64)).shape == (1, 2)
+
+
+@pytest.mark.parametrize("kind", [T1FLS, IT2FLS, GT2FLS])
+def test_system_without_memory_gets_it_afterwards(kind: type[nn.Module]) -> None:
+    system = kind(3, device="meta")
+    assert system(torch.empty(2, 3, device="meta")).shape == (2, 1)
+    system = system.to_empty(device="cpu")
+    system.reset_parameters()  # type: ignore[operator]  # every system has it
+    assert system(torch.zeros(2, 3)).isfinite().all()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -140,7 +140,7 @@ def test_classifier_with_weights_and_dropped_rows_goes_on(tmp_path: Path) -> Non
 
     with pytest.raises(StopError):
         fitted(20, checkpoints=Checkpoints(tmp_path / "run", every=3))
-    told = r"^12 rows without a target are left out\.$"
+    told = r"^12 rows without a target or a weight are left out\.$"
     with pytest.warns(UserWarning, match=told):
         whole = fitted(10**9)
     with pytest.warns(UserWarning, match=told):
@@ -280,7 +280,7 @@ def test_new_run_in_a_folder_with_checkpoints_is_refused(path: Path, tmp_path: P
     interrupted(path, tmp_path / "run", 12)
     message = (
         f"checkpoint_dir must be an empty folder for a new run, got '{tmp_path}/run' with a checkpoint of step 10: "
-        "continue from it with --resume (resume=True), or give another folder."
+        "continue from it with resume=True (--resume), or give another folder."
     )
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
         FLSRegressor(**SETTINGS).fit(regression(path), checkpoints=Checkpoints(tmp_path / "run"))

@@ -57,7 +57,7 @@ def check_rule_tensors(consequents: Any, **firing: Any) -> None:
 
 def _require(holds: Tensor, rule: str, *values: Tensor, advice: str = "") -> None:
     """Raise an error at the first element for which a rule does not hold; of two values the first is too large."""
-    if not holds.all():
+    if not holds.is_meta and not holds.all():  # a tensor of the device "meta" has no values
         at = tuple(int(i) for i in (~holds).nonzero()[0])
         got = " > ".join(f"{value[at].item():g}" for value in values)
         raise ValueError(f"{rule}, got {got} at index {at}{advice}.")

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls._checks.arguments import counted
+from deepfls._checks.arguments import counted, quoted
 from deepfls.cli import options as o
-from deepfls.cli.output import CommandOutput, shown
+from deepfls.cli.output import CommandOutput, UsageError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,6 +55,9 @@ def demo(
     from deepfls.estimators import FLSRegressor
     from deepfls.metrics import mean_width, picp
 
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"--out must be a folder, got the file {quoted(out)}.")
+    out.mkdir(parents=True, exist_ok=True)  # an error of writing comes before the work
     with output.working("reading the map"):
         data = load_dataset("turbidity", n_rows=rows, random_state=random_state)
     x, x_test, y, y_test = train_test_split(data.x, data.y[:, 0], test_size=0.2, random_state=random_state)
@@ -90,7 +93,6 @@ def demo(
         f"RMSE, the share covered by intervals for {_COVERAGE:.0%} and their mean width are measured on the test rows."
     )
     t1, it2 = fitted[-2:]
-    out.mkdir(parents=True, exist_ok=True)
     t1.save(out / "turbidity_t1.fls")
     it2.save(out / "turbidity_it2.fls")
     with output.working("drawing"):
@@ -112,8 +114,9 @@ def _draw(out: Path, t1: FLSRegressor, it2: FLSRegressor, names: list[str], x: n
 
     figure = new_figure(5, 3.6)
     ax = figure.subplots()
+    # The loss of IT2 has a part for its interval, so the heights of the two curves are not to be compared.
     LearningCurveDisplay(t1.history_).plot(ax, name="T1", color=COLORS[1])
-    LearningCurveDisplay(it2.history_).plot(ax, name="IT2", color=COLORS[0])
+    LearningCurveDisplay(it2.history_).plot(ax, name="IT2 and its interval", color=COLORS[0])
     figure.savefig(out / "learning_curve.png")
     display = MembershipsDisplay.from_estimator(it2)
     display.names = names

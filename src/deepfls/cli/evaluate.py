@@ -181,8 +181,8 @@ def interval_scores_of(model: Model, x: Any, y: Array, coverage: float | None = 
     lower, upper = (end.reshape(len(y), -1) for end in estimator.predict_interval(x, coverage=coverage))
     assert coverage is not None  # predict_interval refuses a model without one
     levels, quantiles = _quantile_grid(model, x, truth.shape)
-    columns = list(calibration.group_columns)
-    groups = [group_name(row) for row in estimator._known_x(x)[:, columns]] if columns else None
+    columns, table = calibration.group_columns, estimator.columns_
+    groups = [group_name(row, columns, table) for row in estimator._known_x(x)[:, columns]] if columns else None
     tail = 0.5 * (1.0 - coverage)
     scores: Scores = {}
     for place, name in enumerate(model.target_names):

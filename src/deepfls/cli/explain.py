@@ -114,7 +114,7 @@ def report(
         x, y = (None, None) if data is None else opened.read(data)[1:]
         write = opened.estimator.to_card if card else opened.estimator.to_report
         size = write(out, x, y, title=title or model.stem).stat().st_size
-    output.line("Wrote ", shown(out, "bold"), f": {size / 1e6:.2f} MB.{'' if card else ' Open it in a browser.'}")
+    output.line("Wrote ", shown(out, "bold"), f": {size / 1e3:,.0f} kB.{'' if card else ' Open it in a browser.'}")
     output.result({"command": "report", "model": str(model), "report": str(out), "bytes": size})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import os
 import shlex
 import warnings
 from collections.abc import Mapping, Sequence
@@ -121,10 +122,14 @@ def check_output(out: Path | None, *, force: bool, inputs: Sequence[Path | str] 
     read = [file for source in inputs if not isinstance(source, Path) or source.exists() for file in find_files(source)]
     if out is None:
         return
+    if str(out) == "-":
+        raise UsageError("--out must be a file, got - for standard output.")
     if out.exists() and not out.is_file():
         raise UsageError(f"--out must be a file, got the {'folder' if out.is_dir() else 'device'} {quoted(out)}.")
     if not out.parent.is_dir():
         raise UsageError(f"--out must be in a folder that exists, got {quoted(out)}.")
+    if not os.access(out.parent, os.W_OK):
+        raise UsageError(f"--out must be in a folder where you may write, got {quoted(out)}.")
     if out.exists() and any(out.samefile(file) for file in read):
         raise UsageError(f"--out must not be a file that is read, got {quoted(out)}.")
     if out.exists() and not force:

@@ -341,6 +341,10 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
             renamed = RENAMED.get(option_of(name), "").lstrip("-").replace("-", "_")
             if option_of(name) in GONE:
                 raise UsageError(f"{label} has the key {quoted(key)}, no longer needed: {GONE[option_of(name)]}.")
+            if name in _NOT_IN_FILE:
+                raise UsageError(
+                    f"{label} has the key {quoted(key)}, which stands on the command line only: {option_of(name)}."
+                )
             if name not in known and renamed in known:
                 raise UsageError(f"{label} has the key {quoted(key)}, which is now called {quoted(renamed)}.")
             if name not in known:

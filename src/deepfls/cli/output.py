@@ -7,6 +7,7 @@ one line and an exit code, or a traceback with ``--debug``.
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import math
 import os
@@ -39,6 +40,8 @@ GONE = {"--one-hot": "text columns are categories without it"}
 _SIMILAR = 0.65
 # Characters of a name in a table; the rest of the line is for numbers.
 NAME_WIDTH = 40
+# Characters of the widest table.
+_WIDEST = 1_000
 # Significant digits of the smallest number of a column.
 _DIGITS = 4
 # The base class of all errors of the option parser; typer exports only a subclass, and has moved it between versions.
@@ -115,7 +118,8 @@ class CommandOutput:
             columns.append([Text(cell) if isinstance(cell, str) else cell for cell in cells])
         for row in zip(*columns, strict=True):
             table.add_row(*row)
-        self._out.print(table)
+        # As wide as its numbers need, also on a narrower terminal, where rich would cut them off.
+        Console(highlight=False, width=_WIDEST).print(table)
 
     def text(self, text: str) -> None:
         """Print lines that are already formatted and have no control characters."""
@@ -190,6 +194,8 @@ class OneLineGroup(TyperGroup):
         args = sys.argv[1:] if args is None else list(args)
         # Read here, because the option parser itself may fail.
         debug = "--debug" in args
+        if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without a character, such as ², shows ? in its place
+            sys.stdout.reconfigure(errors="replace")
         try:
             code = super().main(args, prog_name or "deepfls", **{**extra, "standalone_mode": False})
         except BrokenPipeError:

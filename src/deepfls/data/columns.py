@@ -287,6 +287,17 @@ class Columns:
         number = self.names.index(column) if isinstance(column, str) else int(column)
         return tuple(range(*self.spans[number]))
 
+    def values_text(self, places: Sequence[int], values: Array) -> str:
+        """Values of the inputs at some places as text, a category by its name; several stand in parentheses."""
+        known = dict(zip(places, values.tolist(), strict=True))
+        texts = []
+        for _, first, end, column in self.read_inputs:
+            if first in known and column is not None:
+                texts.append(column.category(np.array([known[place] for place in range(first, end)])))
+            elif first in known:
+                texts.append(f"{known[first]:g}" if np.isfinite(known[first]) else "missing")
+        return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
+
     def summed(self, values: Array) -> Array:
         """Sums over the inputs of every column, (columns,), of values (inputs,)."""
         return np.array([values[first:end].sum() for first, end in self.spans])

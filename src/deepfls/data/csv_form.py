@@ -216,12 +216,17 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _n_above(lines: Sequence[str]) -> int:
-    """Lines above the header: comments, and titles without the mark that all lines below have equally often."""
+    """Lines above the header: comments, titles in one cell, titles without the mark of all lines below."""
     n_comments = next((place for place, line in enumerate(lines) if not line.lstrip().startswith("#")), 0)
     if n_comments:
         last, below = lines[n_comments - 1], lines[n_comments : n_comments + _COMPARED]
         is_header = any(set(_counts([last], mark)) == set(_counts(below, mark)) != {0} for mark in _DELIMITERS)
         return n_comments - is_header
+    for mark in _DELIMITERS:  # titles as Excel saves them, with the delimiters of empty cells
+        rows = [next(csv.reader([line], delimiter=mark), []) for line in lines]
+        n_titles = next((place for place, row in enumerate(rows) if sum(map(bool, map(str.strip, row))) > 1), 0)
+        if n_titles and all(len(row) > 2 for row in rows) and all(_number(cell) is None for cell in rows[n_titles]):
+            return n_titles
     first = lines[: _COMPARED + 1]
     if any(mark in first[0] and len(set(_counts(first, mark))) == 1 for mark in _DELIMITERS):
         return 0  # a header: it has a mark as often as the rows, which may have another mark in their numbers

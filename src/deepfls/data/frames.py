@@ -40,6 +40,10 @@ def as_table(table: Any) -> Any:
         _check_dense_size(*table.shape)
         return np.asarray(table.toarray())
     table = without_torch(table)
+    if type(table).__name__ == "RecordBatch":  # of pyarrow, whose column names scikit-learn does not read
+        import pyarrow as pa
+
+        table = pa.Table.from_batches([table])
     hint = _not_a_table(table)
     if hint:
         raise TypeError(f"X must be a table of rows and columns, got {hint}.")

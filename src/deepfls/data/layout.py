@@ -88,8 +88,10 @@ def learn_layout(
         raise TableError(f"{data.label} must have a column beside the target to learn from, got none.")
     layout = Layout(tuple(chosen), tuple(dict.fromkeys(target)), "number", weight, missing_values, decimal)
     kinds = [_target_kind(data, name, layout) for name in layout.targets]
-    if len(kinds) > 1 and set(kinds) != {"number"}:
-        raise TableError(f"Several targets must all hold numbers, got {KINDS[min(set(kinds) - {'number'})]} in one.")
+    wrong = [(name, kind) for name, kind in zip(layout.targets, kinds, strict=True) if kind != "number"]
+    if len(kinds) > 1 and wrong:
+        name, kind = wrong[0]
+        raise TableError(f"Several targets must all hold numbers, got {KINDS[kind]} in column {quoted(name)}.")
     return replace(layout, target_kind=kinds[0])
 
 

@@ -255,7 +255,8 @@ class ParquetSource:
             own = self.summary(processes, classes=plan.classes, seed=seed, held_out_share=share, progress=progress)
         summary = self._joined(own, processes)
         if summary.n_rows == 0:
-            raise ValueError(f"{self.files.label} must have rows to learn from, got none with a target.")
+            what = "a target and a weight greater than 0" if self._weights else "a target"
+            raise ValueError(f"{self.files.label} must have rows to learn from, got none with {what}.")
         held = summary.split_held_out(seed, watching)
         if plan.calibration_rows is not None and plan.check_calibration is not None:
             plan.check_calibration(held[1][:, : self.n_features])

@@ -171,12 +171,12 @@ def number_style(
     known = [text for text in texts if not unknown(text)]
     if not known or are_codes(known):
         return None
-    marks = DECIMALS if decimal == "auto" else (decimal,)
-    wrong = {mark: [text for text in known if number_of(text, mark) is None] for mark in marks}
-    best = min(marks, key=lambda mark: len(wrong[mark]))
+    # A decimal mark that is given decides what the texts leave open.
+    wrong = {mark: [text for text in known if number_of(text, mark) is None] for mark in DECIMALS}
+    best = min(DECIMALS, key=lambda mark: (len(wrong[mark]), mark != decimal))
     if len(wrong[best]) > (1.0 - share) * len(known):
         return _style_with_unit(known, decimal)
-    both = len(marks) > 1 and len(wrong["."]) == len(wrong[","])
+    both = decimal == "auto" and len(wrong["."]) == len(wrong[","])
     differs = both and any(number_of(text, ".") != number_of(text, ",") for text in known if text not in wrong["."])
     return NumberStyle(best, not differs, _marks(known, best), tuple(wrong[best]))
 

@@ -252,7 +252,8 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
     @property
     def _calibrated(self) -> CalibratedModel:
         part = getattr(self, "interval_model_", None)
-        return CalibratedModel(self._model, getattr(self, "calibration_", None), None if part is None else part._model)
+        known = self._model, getattr(self, "calibration_", None), None if part is None else part._model
+        return CalibratedModel(*known, self.columns_)
 
     @property
     def systems_(self) -> list[T1FLS | IT2FLS]:

@@ -18,6 +18,7 @@ import scipy.optimize
 
 from deepfls._checks.arguments import check_coverage
 from deepfls._checks.values import Array, comparable
+from deepfls.data.columns import Columns
 
 # The local scale is held within these factors of its mean: beyond them it is an extrapolation. A part is common to all
 # rows, because residuals of training rows predict the difficulty of new rows only in part.
@@ -178,23 +179,32 @@ class Calibration:
         counts = [self.n_rows] if self.groups is None else np.unique(self.groups, axis=0, return_counts=True)[1]
         return largest_coverage(int(min(counts)))
 
-    def quantile(self, coverage: float, x: Array) -> Array:
-        """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs)."""
+    def quantile(self, coverage: float, x: Array, table: Columns | None = None) -> Array:
+        """The calibrated score for rows x (rows, features) in the units of the data, (rows, outputs) or (1, outputs).
+
+        Errors name the groups as in the ``table``.
+        """
         return self._by_group(
-            x, lambda rows, weight, group: conformal_quantile(self.scores[rows], coverage, weight, group=group)
+            x,
+            lambda rows, weight, group: conformal_quantile(self.scores[rows], coverage, weight, group=group),
+            table,
         )
 
-    def signed_quantile(self, level: float, x: Array) -> tuple[Array, Array]:
+    def signed_quantile(self, level: float, x: Array, table: Columns | None = None) -> tuple[Array, Array]:
         """Side and score of a quantile of the target for rows x, each (rows, outputs) or (1, outputs)."""
         if self.sides is None:
             raise ValueError("predict_quantiles must follow a calibration that kept the sides of its scores; fit again.")
         sides = self.sides
         found = self._by_group(
-            x, lambda rows, weight, group: conformal_level(self.scores[rows], sides[rows], level, weight, group=group)
+            x,
+            lambda rows, weight, group: conformal_level(self.scores[rows], sides[rows], level, weight, group=group),
+            table,
         )
         return found[:, 0], found[:, 1]
 
-    def _by_group(self, x: Array, quantile: Callable[[Array | slice, Array | None, str], Array]) -> Array:
+    def _by_group(
+        self, x: Array, quantile: Callable[[Array | slice, Array | None, str], Array], table: Columns | None
+    ) -> Array:
         """What a function of calibration rows, their weights and the name of their group gives for rows x, (rows, ...)."""
         if self.groups is None:
             return quantile(slice(None), self.weight, "")[None]
@@ -202,7 +212,8 @@ class Calibration:
         asked, place = np.unique(comparable(x[:, list(self.group_columns)]), axis=0, return_inverse=True)
         found = (asked[:, None, :] == known[None, :, :]).all(axis=2)
         if not found.any(axis=1).all():
-            unknown, names = (list(map(group_name, part)) for part in (asked[~found.any(axis=1)], known))
+            parts = asked[~found.any(axis=1)], known
+            unknown, names = ([group_name(group, self.group_columns, table) for group in part] for part in parts)
             more = f" (and {len(unknown) - 1} more)" if len(unknown) > 1 else ""
             shown = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
             raise ValueError(
@@ -211,8 +222,8 @@ class Calibration:
             )
         quantiles = []
         for at in found.argmax(axis=1):
-            rows = member.ravel() == at
-            quantiles.append(quantile(rows, None if self.weight is None else self.weight[rows], group_name(known[at])))
+            rows, name = member.ravel() == at, group_name(known[at], self.group_columns, table)
+            quantiles.append(quantile(rows, None if self.weight is None else self.weight[rows], name))
         return np.stack(quantiles)[place.ravel()]
 
     def arrays(self) -> dict[str, Array]:
@@ -262,18 +273,17 @@ def check_calibration_rows(n_rows: int, coverage: float, group: str = "") -> Non
         )
 
 
-def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float) -> None:
+def check_enough_rows(x: Array, columns: tuple[int, ...], coverage: float, table: Columns) -> None:
     """Require as many calibration rows x (rows, features) as the coverage needs, in every group."""
     values, counts = np.unique(comparable(x[:, list(columns)]), axis=0, return_counts=True)
     for value, count in zip(values, counts, strict=True):
-        check_calibration_rows(int(count), coverage, group_name(value))
+        check_calibration_rows(int(count), coverage, group_name(value, columns, table))
     check_calibration_rows(len(x), coverage)
 
 
-def group_name(values: Array) -> str:
-    """A group as text: its value, or its values in parentheses; "" without groups."""
-    texts = [f"{value:g}" if math.isfinite(value) else "missing" for value in values]
-    return f"({', '.join(texts)})" if len(texts) > 1 else "".join(texts)
+def group_name(values: Array, columns: tuple[int, ...], table: Columns | None = None) -> str:
+    """A group as text, by the values of its inputs; "" without groups. Without a ``table`` all inputs are numbers."""
+    return (table or Columns.numbers(max(columns, default=-1) + 1)).values_text(columns, values)
 
 
 def held_out_rows(n_rows: int, coverage: float, fraction: float | str) -> int:

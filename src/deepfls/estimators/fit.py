@@ -158,7 +158,8 @@ class _Fit:
         stream = run.data.stream
         if group.leads and stream is not None and stream.n_dropped:
             verb = "is" if stream.n_dropped == 1 else "are"
-            warnings.warn(f"{counted(stream.n_dropped, 'row')} without a target {verb} left out.", stacklevel=4)
+            what = "a target" if stream.mean_weight is None else "a target or a weight"
+            warnings.warn(f"{counted(stream.n_dropped, 'row')} without {what} {verb} left out.", stacklevel=4)
         return result, choice
 
     def _run(

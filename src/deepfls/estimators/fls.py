@@ -66,7 +66,7 @@ class FLSRegressor(RegressorMixin, Methods, RegressorSettings):  # type: ignore[
             check_finite_table("y of eval_set", found)
             found = found.reshape(len(found), -1)
             if found.shape[1] != n_targets:
-                raise ValueError(f"y of eval_set must have {n_targets} column(s) as y, got {found.shape[1]}.")
+                raise ValueError(f"y of eval_set must have {counted(n_targets, 'column')} as y, got {found.shape[1]}.")
             return found
 
         own = {"target_names_": names_of_targets(y, n_targets), "_single_target_": targets.ndim == 1}

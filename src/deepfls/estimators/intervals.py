@@ -69,7 +69,7 @@ def with_intervals(
         return settings, plan
     columns = tuple(place for column in places for place in table.places(column))
     count = functools.partial(conformal.held_out_rows, coverage=coverage, fraction=settings.calibration_fraction)
-    check = functools.partial(conformal.check_enough_rows, columns=columns, coverage=coverage)
+    check = functools.partial(conformal.check_enough_rows, columns=columns, coverage=coverage, table=table)
     return settings, replace(plan, calibration_rows=count, check_calibration=check, group_columns=columns)
 
 
@@ -215,6 +215,7 @@ class CalibratedModel:
     model: ScaledSystem
     calibration: Calibration | None
     part: ScaledSystem | None = None
+    table: Columns | None = None
 
     def interval(self, x: Array, coverage: float | None = None) -> PredictionInterval:
         """Ends (rows, outputs) of intervals; ``coverage`` is that of the fit by default."""
@@ -231,7 +232,7 @@ class CalibratedModel:
             tails = np.array([0.5 - 0.5 * coverage, 0.5 + 0.5 * coverage])
             lower, upper = _learned_quantiles(source, x, tails).swapaxes(0, 1)
         else:
-            radius = calibration.quantile(coverage, x)[:, None]
+            radius = calibration.quantile(coverage, x, self.table)[:, None]
             lower, upper = (end[:, 0] for end in _calibrated_ends(source, calibration, x, radius))
         for model in (self.model,) if self.part is None else (self.part, self.model):
             y = model.predictions(x)
@@ -255,7 +256,7 @@ class CalibratedModel:
         rising, places = np.unique(asked, return_inverse=True)
         calibration = self.calibration
         if calibration is not None and len(calibration.scores):
-            pairs = [calibration.signed_quantile(float(level), x) for level in rising]
+            pairs = [calibration.signed_quantile(float(level), x, self.table) for level in rising]
             sides, scores = (np.stack(column, axis=1) for column in zip(*pairs, strict=True))
             lower, upper = _calibrated_ends(self.part or self.model, calibration, x, scores)
             found = np.where(sides < 0, lower, upper)
@@ -273,7 +274,7 @@ class CalibratedModel:
         """Which classes are in the set of each row, boolean (rows, classes)."""
         calibration, coverage = self._asked(coverage, "predict_set")
         scores = _class_scores(self.part or self.model, x, calibration.method)
-        chosen = scores <= calibration.quantile(coverage, x)
+        chosen = scores <= calibration.quantile(coverage, x, self.table)
         # The most probable class is always included: an empty set would say that no class is possible.
         chosen[np.arange(len(x)), _class_scores(self.model, x, calibration.method).argmin(axis=1)] = True
         return chosen

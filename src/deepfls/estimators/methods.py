@@ -387,8 +387,8 @@ class Methods(FLSEstimator):
         model = self._exported(plane)
         if len(model.systems) > 1:
             raise ValueError(
-                f"n_systems must be 1 for this file, which holds one system, got {len(model.systems)}: to_c and to_onnx "
-                "take several."
+                f"n_systems must be 1 for this file, which holds one system, got {len(model.systems)}: C and ONNX take "
+                "several."
             )
         if model.kind == "gt2":
             raise ValueError(

@@ -224,7 +224,7 @@ SETTINGS_TEXT = """
     missing_values : list of str, optional
         Texts and numbers that mean a missing value. None: empty, n/a, NA, nan, null, ?, - and the like.
     decimal : {"auto", ".", ","}
-        Decimal mark of numbers that are written as text. "auto": by what the column holds.
+        Decimal mark of numbers that are written as text, where the texts leave it open. "auto": by the other columns.
     outliers : {"clip", "keep"}
         Whether single values far beyond all others, in X or y, are clipped, with a warning, or used as they are.
     scaling : {"standard", "none"}

@@ -259,7 +259,8 @@ def write_c(path: str | os.PathLike[str], header: CHeader, *, flash: int, ram: i
     if not force and (header.flash_bytes > flash or header.ram_bytes > ram):
         raise ValueError(
             f"The header must fit {flash:,} bytes of flash and {ram:,} bytes of RAM, got about {header.flash_bytes:,} and "
-            f"{header.ram_bytes:,}: train fewer rules, state a larger part with flash and ram, or force it."
+            f"{header.ram_bytes:,}: train fewer rules, state a larger part with flash= and ram=, or take force=True "
+            "(--force)."
         )
     write_whole(Path(path), header.text.encode("ascii"))
     return CReport(str(path), *header[1:])

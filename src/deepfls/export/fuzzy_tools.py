@@ -209,20 +209,21 @@ class _FisFile:
         self.sections: dict[str, tuple[_Entries, int]] = {}
         self.rule_lines: list[tuple[str, int]] = []
         # The encoding of names depends on the version of MATLAB; numbers and keywords are ASCII in all of them.
-        self.read(path.read_bytes().decode("utf-8", errors="replace").splitlines())
+        self.read(path.read_bytes().decode("utf-8-sig", errors="replace").splitlines())
         system, where = self.sections["system"]
-        kind = self.text(system, "type", "mamdani")
+        kind, line = self.text("system", "type", "mamdani")
         if kind != "sugeno":
-            raise self.fail(where, f"Type must be 'sugeno', got {kind!r}; {_CONVERT}")
+            raise self.fail(line, f"Type must be 'sugeno', got {kind!r}; {_CONVERT}")
         n_inputs, n_outputs, n_rules = (self.count(system, f"num{name}", where) for name in ("inputs", "outputs", "rules"))
         self.inputs = [self.variable("input", place + 1) for place in range(n_inputs)]
         self.outputs = [self.variable("output", place + 1) for place in range(n_outputs)]
-        method = self.text(system, "andmethod", "prod")
+        method, line = self.text("system", "andmethod", "prod")
         if method != "prod" and n_inputs > 1 and not (approximate and method == "min"):
             hint = "; approximate=True takes the product instead" if method == "min" else ""
-            raise self.fail(where, f"AndMethod must be 'prod', got {method!r}{hint}")
-        if self.text(system, "defuzzmethod", "wtaver") != "wtaver":
-            raise self.fail(where, f"DefuzzMethod must be 'wtaver', got {system['defuzzmethod'][0]!r}")
+            raise self.fail(line, f"AndMethod must be 'prod', got {method!r}{hint}")
+        method, line = self.text("system", "defuzzmethod", "wtaver")
+        if method != "wtaver":
+            raise self.fail(line, f"DefuzzMethod must be 'wtaver', got {method!r}")
         rules = [self.rule(text, line) for text, line in self.rule_lines]
         if len(rules) != n_rules:
             raise self.fail(self.sections["rules"][1], f"NumRules says {n_rules} rules, got {len(rules)}")
@@ -257,8 +258,11 @@ class _FisFile:
                 f"{self.path.name} must have the sections [System] and [Rules]: it is not a .fis file, or it is truncated."
             )
 
-    def text(self, entries: _Entries, key: str, default: str) -> str:
-        return entries.get(key, (default, 0))[0].strip("'\"")
+    def text(self, section: str, key: str, default: str) -> tuple[str, int]:
+        """A text and its line, that of the section where the key is absent."""
+        entries, where = self.sections[section]
+        value, line = entries.get(key, (default, where))
+        return value.strip("'\""), line
 
     def count(self, entries: _Entries, key: str, where: int) -> int:
         value, line = entries.get(key, ("", where))
@@ -283,7 +287,7 @@ class _FisFile:
         limits = self.numbers(text.strip("[]"), line)
         if len(limits) != 2 or not limits[0] <= limits[1]:
             raise self.fail(line, f"Range must be [smallest largest], got {text[:60]!r}")
-        made = _Variable(self.text(entries, "name", f"{kind}{place}"), (limits[0], limits[1]), {}, {})
+        made = _Variable(self.text(f"{kind}{place}", "name", f"{kind}{place}")[0], (limits[0], limits[1]), {}, {})
         for number in range(1, self.count(entries, "nummfs", where) + 1):
             if f"mf{number}u" in entries:
                 line = entries[f"mf{number}u"][1]
@@ -337,7 +341,7 @@ class _FisFile:
                 kind, values, at = variable.sets[place]
                 if {"constant": 1, "linear": n_inputs + 1}.get(kind) != len(values):
                     wanted = f"an output must be 'constant' of 1 or 'linear' of {n_inputs + 1} numbers"
-                    raise self.fail(at, f"{wanted}, got {kind!r}")
+                    raise self.fail(at, f"{wanted}, got {kind!r} of {len(values)}")
                 self.intercepts[p, k] = values[-1]
                 self.slopes[p, k, : len(values) - 1] = values[:-1]
 

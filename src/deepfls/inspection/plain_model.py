@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from sklearn.utils.validation import check_is_fitted
 
-from deepfls._checks.arguments import check_count, check_option
+from deepfls._checks.arguments import check_count, check_option, counted
 from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.frames import as_table, raw_table
 from deepfls.estimators.calibration import Calibration
@@ -350,7 +350,7 @@ def true_values(plain: AnyModel, x: Array, y: Any) -> Array:
     values = check_number_targets(y)
     check_finite_table("y", values)
     if values.size != len(x) * plain.n_outputs:
-        raise ValueError(f"y must have {plain.n_outputs} column(s) for this model, got shape {values.shape}.")
+        raise ValueError(f"y must have {counted(plain.n_outputs, 'column')} for this model, got shape {values.shape}.")
     return values.reshape(len(x), plain.n_outputs)
 
 

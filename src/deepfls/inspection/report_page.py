@@ -318,7 +318,8 @@ def measures_of(estimator: FLSEstimator, s: AnyModel, x: Array, truth: Array) ->
         accuracy = accuracy_score(np.ravel(truth), s.classes[outputs.argmax(axis=1)])
         log_loss = metrics.log_loss(np.ravel(truth), softmax(outputs), s.classes)
         return [{"name": "all classes", "values": {"accuracy": accuracy, "log loss": words.finite_or_none(log_loss)}}]
-    measures = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error, "R²": r2_score}
+    measures = {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error}
+    measures |= {"R²": r2_score} if len(truth) > 1 else {}  # undefined for one row
     found: list[dict[str, Any]] = [
         {"name": name, "values": {key: words.finite_or_none(f(truth[:, k], outputs[:, k])) for key, f in measures.items()}}
         for k, name in enumerate(s.output_names)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 # Number of inputs drawn by default.
 _PANELS = 9
+# Distances from a center at which grades are always drawn, in half widths; the grade at 3 is 0.002.
+_STEPS = (-3.0, -2.0, -1.5, -1.0, -0.5, -0.25, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0)
 
 
 @dataclass
@@ -36,7 +38,7 @@ class MembershipsDisplay:
     names : list of str
         Names of the inputs shown.
     grids : list of ndarray, shape (points,)
-        Values of each input.
+        Values of each input, in order: ``n_points`` evenly spaced ones and some around the centers of sets.
     lower, upper : list of ndarray, shape (points, rules)
         Grades at these values; equal for Type-1 sets.
     before : list of ndarray, shape (points, rules), optional
@@ -93,7 +95,7 @@ class MembershipsDisplay:
         for m, used in zip(chosen, terms, strict=True):
             centers = s.centers[:, m] if start is None else np.concatenate([s.centers[:, m], start[0, :, m]])
             low, high = s.input_span(m)
-            grid = np.linspace(min(low, float(centers.min())), max(high, float(centers.max())), n_points)
+            grid = _grid(min(low, float(centers.min())), max(high, float(centers.max())), n_points, s, m)
             grids.append(grid)
             columns = slice(None) if s.terms is None else [rule for _, rule in used]
             low_grades, high_grades = _interval_grades(grid, s, m)
@@ -226,6 +228,13 @@ def _sets_at_start(estimator: FLSEstimator, s: PlainSystem, number: int) -> Arra
         raise ValueError("before must be False for a model with n_terms, whose picture shows terms, not rules.")
     first = sum(other.n_rules for other in estimator.systems_[:number])
     return start[:, first : first + s.n_rules]
+
+
+def _grid(low: float, high: float, n_points: int, s: PlainSystem, m: int) -> Array:
+    """Evenly spaced values of input m, and some around every center: sets may be narrower than the spacing."""
+    used = np.isfinite(s.half_widths[1][:, m])  # sets that were left out of a rule have infinite widths
+    around = np.stack([s.centers[used, m] + step * widths[used, m] for widths in s.half_widths for step in _STEPS])
+    return np.unique(np.concatenate([np.linspace(low, high, n_points), around[(around >= low) & (around <= high)]]))
 
 
 def _interval_grades(grid: Array, s: PlainSystem, m: int) -> tuple[Array, Array]:

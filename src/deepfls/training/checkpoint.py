@@ -152,7 +152,7 @@ class CheckpointFolder:
         if not self._asked.resume:
             raise CheckpointError(
                 f"checkpoint_dir must be an empty folder for a new run, got {str(self.path)!r} with a checkpoint of step "
-                f"{_number(steps[-1])}: continue from it with --resume (resume=True), or give another folder."
+                f"{_number(steps[-1])}: continue from it with resume=True (--resume), or give another folder."
             )
         start = (self.path / _START).read_bytes()
         description, _ = _FORMAT.unpacked(start, self.path / _START)

@@ -169,12 +169,18 @@ class RulePanel {
 
   // One set: its footprint, drawn once, and a mark at the current value, moved by each update.
   cell(p, m, low, high) {
-    const upper = [],
+    const { system } = this.app,
+      upper = [],
       lower = [],
-      points = 41;
-    for (let i = 0; i < points; i++) {
-      const share = i / (points - 1),
-        [l, u] = this.app.system.grades(p, m, low + share * (high - low));
+      shares = Array.from({ length: 41 }, (_, k) => k / 40);
+    // A set may be narrower than the steps between these.
+    for (let step = -3; step <= 3; step++) {
+      const at = system.centers[p * system.M + m] + (step * system.upperSigmas[p * system.M + m]) / Math.sqrt(system.power),
+        share = (at - low) / (high - low);
+      if (share > 0 && share < 1) shares.push(share);
+    }
+    for (const share of shares.sort((a, b) => a - b)) {
+      const [l, u] = system.grades(p, m, low + share * (high - low));
       upper.push([100 * share, 38 - 36 * u]);
       lower.push([100 * share, 38 - 36 * l]);
     }
