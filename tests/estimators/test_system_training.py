@@ -273,3 +273,11 @@ def test_shared_terms_never_start_at_a_tree(monkeypatch: pytest.MonkeyPatch) -> 
     x = np.random.default_rng(0).uniform(size=(300, 2))
     model = FLSRegressor(kind="t1", n_rules=4, n_terms=3, random_state=0).fit(x, np.floor(5 * x[:, 0]))
     assert not model.chosen_["tree"]
+
+
+def test_more_inputs_than_rows_do_not_end_worse_than_the_mean() -> None:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(260, 1_500))
+    y = x[:, :10] @ random.normal(size=10)
+    model = FLSRegressor(kind="t1", n_rules=3, epochs=50, random_state=0).fit(x[:60], y[:60])
+    assert model.score(x[60:], y[60:]) > -0.1  # -2.8 with the rate of few inputs

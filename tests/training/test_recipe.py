@@ -67,3 +67,8 @@ def test_a_run_from_a_tree_is_compared_for_many_rows(n_rows: int, tree: bool, n_
     found = recipe.paths(n_rows, several=False, tree=tree)
     assert sum(path.tree for path in found) == n_trees
     assert not found[0].tree
+
+
+def test_the_rate_falls_with_the_number_of_many_inputs() -> None:
+    assert recipe.learning_rate(200, 64) == recipe.learning_rate(200)
+    assert recipe.learning_rate(200, 1_500) == pytest.approx(0.05 * 64 / 1_500)

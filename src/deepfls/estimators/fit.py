@@ -184,7 +184,8 @@ class _Fit:
                 data = replace(data, input_range=joined_range(earlier.input_range, data.input_range))
         structure.term_words(settings.words, list(source.columns.input_names))  # checks the words
         n_held_out = 0 if data.validation is None or self.watched is not None else data.validation.n_rows
-        config = train_config(settings, data.n_rows + n_held_out, streamed=source.streamed)
+        n_rows, n_features = data.n_rows + n_held_out, structure.n_features
+        config = train_config(settings, n_rows, n_features, streamed=source.streamed)
         continued = None if earlier is None else earlier.model
         return Run(settings, source.columns, data, structure, config, continued, device, group, folder)
 

@@ -184,8 +184,9 @@ SETTINGS_TEXT = """
     optimizer_options : dict, optional
         Options of the optimiser, such as ``momentum``. None: its defaults.
     learning_rate : float or "auto"
-        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05; or,
-        with ``epochs="auto"``, three times that, if it is better on training rows held out in turn.
+        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05, and
+        for more than 64 inputs times 64 / inputs; or, with ``epochs="auto"``, three times or a third of that, if it is better
+        on training rows held out in turn.
     schedule : {"auto", "averaged", "onecycle", "cosine", "constant"}
         How the learning rate moves over the run. "averaged": it does not, and the parameters after the epochs are averaged,
         the last ones most; "onecycle": a short rise and a long fall; "cosine": a fall alone; "constant": not at all.
@@ -359,14 +360,16 @@ def check_number_or_auto(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a number or 'auto', got {value!r}.{did_you_mean(value, ('auto',))}")
 
 
-def train_config(settings: Settings, n_rows: int, *, streamed: bool = False) -> TrainConfig:
-    """The settings of the training loop; "auto" ones follow from the number of rows, as docs/recipe.md explains."""
+def train_config(settings: Settings, n_rows: int, n_features: int = 1, *, streamed: bool = False) -> TrainConfig:
+    """The settings of the training loop; "auto" ones follow from the size of the table, as docs/recipe.md explains."""
     for name in ("n_rules", "batch_size", "epochs", "learning_rate", "weight_decay", "width"):
         check_number_or_auto(name, getattr(settings, name))
     names = {field.name for field in dataclasses.fields(TrainConfig)} & set(settings_by_name(settings))
     chosen: dict[str, Any] = {name: getattr(settings, name) for name in names - {"coverage", "interval_weight"}}
     chosen |= {name: chosen[name] or {} for name in ("loss_options", "optimizer_options")}
-    for name in ("batch_size", "learning_rate", "weight_decay"):
+    if chosen["learning_rate"] == "auto":
+        chosen["learning_rate"] = recipe.learning_rate(n_rows, n_features)
+    for name in ("batch_size", "weight_decay"):
         if chosen[name] == "auto":
             chosen[name] = getattr(recipe, name)(n_rows)
     if chosen["schedule"] == "auto":

@@ -42,6 +42,8 @@ _SLOW = 0.4
 _FROM_TREE, TREE_ROWS = 1.0 / 3.0, 0.7
 # Fewest rows of which the errors of trained systems are worth systems of their own.
 CORRECTION_ROWS = 2_000
+# Inputs beyond which the learning rate falls.
+_USUAL_INPUTS = 64
 # Numbers of rules that n_rules="auto" compares, and the rows that each rule needs.
 _RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
 
@@ -90,9 +92,12 @@ def epochs(n_rows: int, batch_size: int) -> int:
     return int(np.clip(round(n_steps / math.ceil(n_rows / batch_size)), 5, 400))
 
 
-def learning_rate(n_rows: int) -> float:
-    """0.05 up to 500 rows, then falling with their fifth root, down to the paper's 0.01."""
-    return float(np.clip(0.05 * (500 / n_rows) ** 0.2, 0.01, 0.05))
+def learning_rate(n_rows: int, n_features: int = 1) -> float:
+    """0.05 up to 500 rows, then falling with their fifth root, down to the paper's 0.01; for many inputs with their number.
+
+    A step of Adam moves every slope by the rate, so an output moves by the rate times the number of inputs.
+    """
+    return float(np.clip(0.05 * (500 / n_rows) ** 0.2, 0.01, 0.05)) * min(1.0, _USUAL_INPUTS / n_features)
 
 
 def width(n_rows: int) -> float:
