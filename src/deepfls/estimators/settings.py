@@ -184,9 +184,9 @@ SETTINGS_TEXT = """
     optimizer_options : dict, optional
         Options of the optimiser, such as ``momentum``. None: its defaults.
     learning_rate : float or "auto"
-        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05, and
-        for more than 64 inputs times 64 / inputs; or, with ``epochs="auto"``, three times or a third of that, if it is better
-        on training rows held out in turn.
+        The peak where the schedule moves it. "auto": 0.05 times (500 / rows) to the power of 1/5, from 0.01 to 0.05,
+        and for more than 64 inputs times 64 / inputs; or, with ``epochs="auto"``, three times or a third of that, if it is
+        better on training rows held out in turn.
     schedule : {"auto", "averaged", "onecycle", "cosine", "constant"}
         How the learning rate moves over the run. "averaged": it does not, and the parameters after the epochs are averaged,
         the last ones most; "onecycle": a short rise and a long fall; "cosine": a fall alone; "constant": not at all.
