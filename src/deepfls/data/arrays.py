@@ -274,7 +274,7 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
         kept = weight > 0
         x, y, weight = x[kept], y[kept], weight[kept]
     if merged and len(x) <= MERGED_ROWS:
-        order, is_new = _sorted_rows(comparable(np.concatenate([x, y], axis=1)))
+        order, is_new = _sorted_rows(x, y)
         weight = None if weight is None else weight[order]
         if not is_new.all():
             weight = np.bincount(np.cumsum(is_new) - 1, weights=weight).astype(np.float64)
@@ -284,9 +284,11 @@ def weighted_samples(x: Array, y: Array, weight: Array | None, *, merged: bool =
     return Samples(x, y, weight / weight.mean())
 
 
-def _sorted_rows(rows: Array) -> tuple[Array, Array]:
+def _sorted_rows(x: Array, y: Array) -> tuple[Array, Array]:
     """The order of rows by their columns, and whether each, in this order, differs from the one before it."""
-    for some in (rows[:, :1], rows[:, :2], rows):  # one or two columns distinguish most rows, in a hundredth of the time
+    n_all = x.shape[1] + y.shape[1]
+    for n_columns in (1, 2, n_all):  # one or two columns distinguish most rows, in a hundredth of the time
+        some = comparable(x[:, :n_columns] if n_columns <= x.shape[1] else np.concatenate([x, y], axis=1))
         order = np.argsort(some[:, 0]) if some.shape[1] == 1 else np.lexsort(some.T[::-1])
         is_new = np.append(True, (some[order[1:]] != some[order[:-1]]).any(axis=1))
         if is_new.all():
