@@ -8,6 +8,7 @@ first half, so that the mean of both halves is y where each half reaches its tar
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -106,14 +107,19 @@ class Run:
         self.set_range(system, before)
         return system
 
+    @functools.cached_property
+    def _limits(self) -> tuple[Array, Array]:
+        """Ranges of the centers and of the widths of sets, each (2, features)."""
+        data = self.data
+        centers = data.x_scaling.apply(data.input_range)
+        some = data.measured.x[evenly_spaced(data.measured.n_rows, SPACING_ROWS)]
+        return centers, width_limits(data.x_scaling.apply(some), centers)
+
     def set_range(self, system: System, before: System | None) -> None:
         """Hold the sets of a system within the range of the training data, if its structure requires it."""
         if self.structure.n_terms is not None or self.structure.centers_within != "data":
             return  # terms have limits of their own
-        data = self.data
-        centers = data.x_scaling.apply(data.input_range)
-        some = data.measured.x[evenly_spaced(data.measured.n_rows, SPACING_ROWS)]
-        widths = width_limits(data.x_scaling.apply(some), centers)
+        centers, widths = self._limits
         limits = None if before is None else before.antecedents.width_limits
         if limits is not None:
             # An earlier fit may have had wider limits, and an imported system sets of any width.
