@@ -38,7 +38,7 @@ BLOCK_ROWS, _BLOCK_NUMBERS = 128, 8192
 _LN2 = math.log(2.0)
 # Numbers of a cache line.
 _LINE_NUMBERS = 16
-# Most rows and fewest columns of a product of gradients that is faster without BLAS.
+# Most inputs and fewest columns of a product of gradients that is faster without BLAS.
 _FEW_INPUTS, _FEW_COLUMNS = 12, 12
 
 
