@@ -66,6 +66,43 @@ def test_blas_is_held_at_one_thread_and_restored() -> None:
     assert blas_threads() == before
 
 
+def test_blas_is_held_at_one_thread_by_any_thread() -> None:
+    with one_blas_thread():  # the main thread is the first to set the number
+        pass
+    before, found = blas_threads(), []
+
+    def hold() -> None:
+        with one_blas_thread():
+            found.append(blas_threads())
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    thread.join()
+    assert set(found[0]) <= {1}
+    assert blas_threads() == before
+
+
+def test_blas_is_restored_when_another_thread_leaves_last() -> None:
+    with one_blas_thread():  # loads every library
+        pass
+    before = blas_threads()
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with one_blas_thread():
+            inside.set()
+            leave.wait(60)
+
+    thread = threading.Thread(target=hold)
+    with one_blas_thread():
+        thread.start()
+        assert inside.wait(60)
+    assert set(blas_threads()) <= {1}
+    leave.set()
+    thread.join()
+    assert blas_threads() == before
+
+
 def test_overlapping_fits_leave_all_thread_numbers_as_they_were() -> None:
     def state() -> tuple[int, list[int]]:
         return torch.get_num_threads(), blas_threads()

@@ -67,10 +67,22 @@ class _BlasGuard:
         """Count one more inside, or one less."""
         with self._lock:
             if self._n_inside == 0:
+                self._take_control()
                 self._limit = self._libraries.limit(limits=1)
             self._n_inside += n_more
             if self._n_inside == 0:
+                self._take_control()
                 self._limit.restore_original_limits()
+                self._take_control()  # leaves control to whichever thread asks next
+
+    def _take_control(self) -> None:
+        """Let the calling thread set the threads of OpenBLAS.
+
+        From threadpoolctl 3.8 on only the first thread that set them may do so again; calls of the others do nothing.
+        """
+        for library in self._libraries.lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
 
     def restart(self) -> None:
         """Start anew in a forked process: it has no other threads, and a lock they held would stay locked."""
