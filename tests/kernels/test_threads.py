@@ -157,3 +157,12 @@ def test_results_of_threads_keep_their_order_and_errors_reach_the_caller() -> No
     assert in_threads(lambda number, watch: 2 * number, range(5)) == [0, 2, 4, 6, 8]
     with pytest.raises(ZeroDivisionError):
         in_threads(lambda number, watch: 1 // number, range(3))
+
+
+@pytest.mark.parametrize(("n_runs", "n_threads"), [(2, 4), (3, 2), (20, 1)])
+def test_runs_side_by_side_share_the_cores(n_runs: int, n_threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.get_num_threads()
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(8), raising=False)
+    found = in_threads(lambda number, watch: torch.get_num_threads(), range(n_runs))
+    assert found == [n_threads] * n_runs
+    assert torch.get_num_threads() == before

@@ -110,7 +110,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Sequence[int]) -> list[Result]:
-    """Results of ``run(number, watch)`` from as many threads as there are processors.
+    """Results of ``run(number, watch)`` from as many threads as there are processors, which share them.
 
     ``watch`` is to be called after every epoch: an interrupt ends all runs there.
     """
@@ -122,11 +122,24 @@ def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Seq
 
     if len(numbers) == 1:
         return [run(numbers[0], watch)]
+    from threadpoolctl import ThreadpoolController
+
     affinity = getattr(os, "sched_getaffinity", None)
-    n_threads = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    n_cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    n_threads = min(n_cores, len(numbers))
+    openmp = ThreadpoolController().select(user_api="openmp")
+
+    def run_in_thread(number: int) -> Result:
+        import torch
+
+        torch.get_num_threads()  # the first call in a thread sets the usual number there
+        # In this thread alone: torch would start as many threads in each of the runs as there are cores.
+        with openmp.limit(limits=max(1, n_cores // n_threads)):
+            return run(number, watch)
+
     # Threads of BLAS would compete with these.
-    with one_blas_thread(), ThreadPoolExecutor(max_workers=min(n_threads, len(numbers))) as pool:
-        futures: list[Future[Result]] = [pool.submit(run, number, watch) for number in numbers]
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=n_threads) as pool:
+        futures: list[Future[Result]] = [pool.submit(run_in_thread, number) for number in numbers]
         try:
             return [future.result() for future in futures]
         except BaseException as error:
