@@ -58,7 +58,8 @@ def choice_paths(
         return (recipe.Path(),)
     restricted = settings.n_terms is not None or settings.max_conditions is not None
     slow = settings.loss == "quantiles" and settings.learning_rate == "auto" and not restricted
-    paths = recipe.paths(n_rows, several=settings.n_systems > 1 and settings.width == "auto", slow=slow, tree=may_grow)
+    several = settings.n_systems > 1 and settings.width == "auto"
+    paths = recipe.paths(n_rows, several=several, slow=slow, tree=may_grow, classifies=settings._classifies)
     if settings.loss == "quantiles":  # its losses are those of absolute errors; the limits are of squared ones
         limits = [(_LOSS_OF_NOISE * math.sqrt(path.below), math.sqrt(path.factor)) for path in paths]
         paths = tuple(dataclasses.replace(p, below=b, factor=f) for p, (b, f) in zip(paths, limits, strict=True))

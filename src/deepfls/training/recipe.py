@@ -48,13 +48,15 @@ _USUAL_INPUTS = 64
 _RULES, _ROWS_PER_RULE = (3, 6, 12, 25, 50, 100), 8
 
 
-def paths(n_rows: int, *, several: bool, slow: bool = False, tree: bool = False) -> tuple[Path, ...]:
+def paths(
+    n_rows: int, *, several: bool, slow: bool = False, tree: bool = False, classifies: bool = False
+) -> tuple[Path, ...]:
     """The runs that are compared; of several systems and few rows one more, of many rows one from a ``tree``.
 
     Where rows are few the slopes are nearly common to all rules. The second path has three times the rate: averaged over
     the epochs it fits noise less closely, and needs fewer of them. The third has narrow sets: what is too rough in one
     system is even in a mean; with many rows, corrections find narrow structure. The last two are for rows with little
-    noise: little decay or none, and for small tables twice the epochs, of several systems four times.
+    noise: little decay or none, and for small tables twice the epochs, of several systems for numbers four times.
 
     A tree of lines puts its rules where one line does not fit, so a run that starts at its leaves is a short way to a good
     system: a smaller rate and less decay keep it there. It was better on nearly all tables tried, so it may look a little
@@ -68,7 +70,7 @@ def paths(n_rows: int, *, several: bool, slow: bool = False, tree: bool = False)
     second = Path(_SLOW, decay, shares=usual.shares) if slow else Path(3.0, decay / 3.0, shares=(0.06, 0.12, 0.25))
     narrow = Path(1.0, decay, 0.25, shares=(0.25, 0.5, 1.0))
     # Strong decay is the safer guess, so these must be better by a factor. Large tables have steps enough.
-    shares = (1.0,) if n_rows >= FOLD_ROWS else (1.0, 2.0, 4.0) if several else (1.0, 2.0)
+    shares = (1.0,) if n_rows >= FOLD_ROWS else (1.0, 2.0, 4.0) if several and not classifies else (1.0, 2.0)
     rate = _SLOW if slow else 1.0
     long = Path(rate, 1.0, shares=shares, below=0.1, factor=0.95)
     exact = Path(rate, 0.0, shares=shares, below=0.01, factor=0.95)
