@@ -15,8 +15,9 @@ from deepfls.estimators.settings import DTYPES, SCALINGS, RegressorSettings, tra
 from deepfls.estimators.structure import KINDS, TNORMS, structure_of
 from deepfls.functional.losses import LOSSES
 from deepfls.functional.reduction import REDUCTIONS
+from deepfls.training.partition import CENTERS
 from deepfls.training.recipe import SCHEDULES
-from deepfls.training.start import CENTERS, CONSEQUENTS
+from deepfls.training.start import CONSEQUENTS
 from estimator_cases import LABELS, X, Y, classifier, regressor
 
 CLASSES = [FLSRegressor, FLSClassifier]

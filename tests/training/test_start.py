@@ -8,21 +8,19 @@ import torch
 from torch import Tensor
 
 from deepfls.nn import IT2FLS, T1FLS
+from deepfls.nn.general import GT2FLS
 from deepfls.training import start as initialize
+from deepfls.training.partition import CENTERS
 from deepfls.training.start import (
-    CENTERS,
     initialize_system,
     solve_consequents,
-    start_centers,
+    start_from_tree,
     start_sigmas,
     width_limits,
 )
+from start_cases import NASTY_ROWS, RANDOM, STEPS, X, seeded
 
 RIDGE = 1e-3
-
-
-def seeded() -> np.random.RandomState:
-    return np.random.RandomState(0)
 
 
 def sample_table(n_rows: int = 60, n_features: int = 2) -> tuple[Tensor, Tensor]:
@@ -42,84 +40,6 @@ def it2(n_features: int = 2, n_outputs: int = 1, n_rules: int = 4, **options: ob
 def squared_error(system: T1FLS | IT2FLS, x: Tensor, y: Tensor) -> float:
     with torch.no_grad():
         return float((system(x) - y).square().mean())
-
-
-NASTY_ROWS = {
-    "1 row": np.array([[1.0, 2.0]]),
-    "2 rows": np.array([[1.0, 2.0], [3.0, -1.0]]),
-    "duplicates": np.tile([[0.0, 1.0], [2.0, -1.0], [0.0, 1.0]], (10, 1)),
-    "constant column": np.column_stack([np.arange(20.0), np.full(20, 0.1)]),
-    "all constant": np.full((20, 2), 0.1),
-    "1 column": np.arange(12.0).reshape(-1, 1),
-    "2 distinct values": (np.arange(40.0) % 2).reshape(-1, 1),
-    "rows that differ by rounding": 1.0 + np.arange(30.0).reshape(-1, 1) * 2.0**-52,
-    "1,000 columns": seeded().normal(size=(12, 1000)),
-}
-
-
-@pytest.mark.parametrize("method", CENTERS)
-@pytest.mark.parametrize("name", NASTY_ROWS)
-def test_centers_lie_within_the_data(method: str, name: str) -> None:
-    rows = NASTY_ROWS[name]
-    centers = start_centers(rows, 7, method, seeded())
-    assert centers.shape == (7, rows.shape[1])
-    room = 1e-12 * np.abs(rows).max()
-    assert (centers >= rows.min(axis=0) - room).all()
-    assert (centers <= rows.max(axis=0) + room).all()
-
-
-@pytest.mark.parametrize("method", ["kmeans", "kmeans-per-input"])
-def test_centers_are_the_distinct_values_when_there_are_fewer_than_rules(method: str) -> None:
-    rows = np.array([[3.0], [1.0], [3.0], [1.0]])
-    centers = start_centers(rows, 5, method, seeded())
-    assert sorted(set(centers[:, 0])) == [1.0, 3.0]
-
-
-@pytest.mark.parametrize("method", CENTERS)
-def test_centers_are_the_same_for_the_same_seed(method: str) -> None:
-    rows = seeded().normal(size=(50, 3))
-    np.testing.assert_array_equal(*(start_centers(rows, 6, method, seeded()) for _ in range(2)))
-
-
-def test_kmeans_finds_clusters() -> None:
-    middles = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
-    rows = np.concatenate([m + 0.1 * seeded().normal(size=(20, 2)) for m in middles])
-    found = start_centers(rows, 3, "kmeans", seeded())
-    distances = np.abs(found[:, None] - middles).sum(axis=2).min(axis=0)
-    assert distances.max() < 0.3
-
-
-def test_kmeans_per_input_covers_every_input() -> None:
-    rows = np.column_stack([np.repeat([0.0, 5.0], 10), np.tile([1.0, 7.0], 10)])
-    found = start_centers(rows, 2, "kmeans-per-input", seeded())
-    assert [sorted(column) for column in found.T] == [[0.0, 5.0], [1.0, 7.0]]
-
-
-def test_kmeans_looks_at_a_share_of_the_rows_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(initialize, "_KMEANS_SAMPLE", 50)
-    seen = []
-    monkeypatch.setattr(initialize, "_kmeans", lambda rows, *others: seen.append((len(rows), others[-1])))
-    for n_rows, n_rules in ((50, 2), (100, 2), (100, 4), (100, 5)):
-        start_centers(np.arange(float(n_rows)).reshape(-1, 1), n_rules, "kmeans", seeded())
-    # All of few rows, in as many rounds as they take; of many a sample, but twenty rows for each rule at least.
-    assert seen == [(50, 300), (50, 25), (80, 25), (100, 300)]
-
-
-def test_grid_is_even_over_one_input() -> None:
-    rows = np.array([[0.0], [4.0], [1.0]])
-    np.testing.assert_allclose(start_centers(rows, 5, "grid", seeded())[:, 0], [0.0, 1.0, 2.0, 3.0, 4.0])
-
-
-def test_grid_takes_the_corners_of_the_box() -> None:
-    rows = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.2]])
-    found = start_centers(rows, 4, "grid", seeded())
-    assert sorted(map(tuple, found)) == [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
-
-
-def test_grid_fills_up_with_rows_of_the_data() -> None:
-    rows = np.array([[0.0, 0.0], [1.0, 1.0], [0.5, 0.2]])
-    extra = start_centers(rows, 5, "grid", seeded())[4]
-    assert extra.tolist() in rows.tolist()
 
 
 def test_sigmas_are_the_spread_of_each_input_times_the_width() -> None:
@@ -365,3 +285,74 @@ def test_start_refuses_numbers_whose_squares_overflow() -> None:
     ) as e:
         initialize_system(system, x.float(), y.float(), random_state=seeded())
     assert str(e.value).endswith("scale the data.")
+
+
+# Starts at the leaves of a tree
+
+
+def test_many_inputs_have_a_tree_of_constants() -> None:
+    wide = np.column_stack([X, RANDOM.uniform(-1, 1, size=(600, 30))])
+    system = T1FLS(33, 1, n_rules=24, dtype=torch.float64)
+    x, y = torch.from_numpy(wide), torch.from_numpy(STEPS)
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    assert float(((system(x).detach() - y) ** 2).mean().sqrt()) < 0.8 * STEPS.std()
+
+
+@pytest.mark.parametrize("cls", [T1FLS, IT2FLS, GT2FLS])
+def test_narrow_parts_of_an_input_are_found_without_training(cls: type) -> None:
+    system = cls(3, 1, n_rules=24, dtype=torch.float64)
+    x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    error = float(((system(x).detach() - y) ** 2).mean().sqrt())
+    assert error < 0.5 * STEPS.std()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_planes_of_a_general_system_have_no_width(dtype: torch.dtype) -> None:
+    system = GT2FLS(3, 1, n_rules=24, dtype=dtype)
+    x, y = torch.from_numpy(X).to(dtype), torch.from_numpy(STEPS).to(dtype)
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    _, y_left, y_right = system.planes(x, [0.01, 1.0])
+    torch.testing.assert_close(y_left, y_right, atol=1e-5, rtol=0.0)
+
+
+def test_a_tree_of_one_leaf_gives_a_line() -> None:
+    system = T1FLS(3, 1, n_rules=4, dtype=torch.float64)
+    x = torch.from_numpy(X[:8])
+    y = x[:, :1] + 2.0
+    start_from_tree(system, x, y, random_state=np.random.RandomState(0))
+    torch.testing.assert_close(system(x).detach(), y, atol=0.05, rtol=0.0)
+
+
+def test_heavy_rows_decide() -> None:
+    system = T1FLS(3, 1, n_rules=6, dtype=torch.float64)
+    x, y = torch.from_numpy(X), torch.from_numpy(np.where(np.arange(600) % 2, 1.0, -1.0)[:, None])
+    weight = torch.from_numpy(np.where(np.arange(600) % 2, 1.0, 1e-6))
+    start_from_tree(system, x, y, sample_weight=weight, random_state=np.random.RandomState(0))
+    assert float(system(x).detach().mean()) > 0.95
+
+
+@pytest.mark.parametrize("cls", [T1FLS, IT2FLS, GT2FLS])
+def test_sets_that_are_trained_afterwards_are_wider_and_keep_a_footprint(cls: type) -> None:
+    x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
+    first, second = cls(3, 1, n_rules=24, dtype=torch.float64), cls(3, 1, n_rules=24, dtype=torch.float64)
+    start_from_tree(first, x, y, random_state=np.random.RandomState(0))
+    start_from_tree(second, x, y, random_state=np.random.RandomState(0), trained=True)
+    torch.testing.assert_close(first.centers, second.centers)
+    widths = [system.upper_sigmas if isinstance(system, IT2FLS) else system.sigmas for system in (first, second)]
+    assert (widths[1] >= widths[0]).all()
+    assert (widths[1] > widths[0]).any()
+    if cls is not T1FLS:
+        spreads = [(y_right - y_left).mean().item() for y_left, y_right, _ in (s.reduce(x) for s in (first, second))]
+        assert spreads[1] > 5.0 * spreads[0]
+
+
+def test_trees_of_shares_of_the_rows_differ_by_their_seed() -> None:
+    x, y = torch.from_numpy(X), torch.from_numpy(STEPS)
+    centers = []
+    for seed in (0, 1, 0):
+        system = T1FLS(3, 1, n_rules=12, dtype=torch.float64)
+        start_from_tree(system, x, y, random_state=np.random.RandomState(seed), trained=True, row_share=0.7)
+        centers.append(system.centers.detach().clone())
+    assert not torch.equal(centers[0], centers[1])
+    assert torch.equal(centers[0], centers[2])

@@ -34,9 +34,9 @@ from deepfls.training.checkpoint import CheckpointFolder
 from deepfls.training.distributed import Group
 from deepfls.training.loop import TrainResult, train
 from deepfls.training.recipe import TrainConfig
-from deepfls.training.start import SPACING_ROWS, initialize_system, width_limits
+from deepfls.training.partition import takes_lines
+from deepfls.training.start import SPACING_ROWS, initialize_system, start_from_tree, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
-from deepfls.training.tree_start import start_from_tree, takes_lines
 
 if TYPE_CHECKING:
     from deepfls.estimators.prediction import ScaledSystem

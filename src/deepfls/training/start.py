@@ -19,18 +19,22 @@ from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import relative_firing, share_of
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
+from deepfls.training.partition import CENTERS, start_centers, takes_lines, tree_boxes
 from deepfls.training.terms import start_terms
 
-CENTERS = ("kmeans", "kmeans-per-input", "grid")
 CONSEQUENTS = ("ridge", "random")
 
-# Of tables larger than this, k-means sees a sample for a few rounds: docs/recipe.md has what more of both was worth.
-_KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
 # Largest number of elements of one chunk of the design matrix, and of unknowns of one linear solve.
 _CHUNK_ELEMENTS = 2**18
 _MAX_UNKNOWNS = 3_000
 # Least width of a set in spacings of the data, largest in ranges of it, and the rows from which the spacing is taken.
 _NARROWEST, _WIDEST, SPACING_ROWS = 0.05, 4.0, 1_000
+# Width of a set in lengths of the side of its leaf, also where training follows; in ranges where a leaf is not bounded;
+# penalty of the consequents.
+_SIDE_SHARE, _TRAINED_SHARE, _OPEN_SHARE, _LEAF_RIDGE = 0.3, 0.4, 2.0, 1e-4
+# Heights and relative widths of the lower sets of an IT2 system that starts from a tree: nearly those of the upper ones,
+# because the consequents are solved for the mean of both; also where training follows.
+_LOWER, _TRAINED_LOWER = 0.99, 0.9
 
 
 def initialize_system(
@@ -63,9 +67,7 @@ def initialize_system(
     check_number("ridge", ridge, above=0.0)
     check_magnitude_values("x", x.nan_to_num(nan=0.0) if system.missing else x)
     check_magnitude_values("y", y)
-    rows = x.detach().cpu().double().numpy()
-    if system.missing:
-        rows = filled(rows)
+    rows = _known_rows(system, x)
     found = start_centers(rows, system.n_rules, centers, random_state)
     if n_terms:
         power = share_of(system.tnorm, system.n_features)
@@ -73,17 +75,12 @@ def initialize_system(
         system.antecedents.share_terms(terms.chosen, max(n_terms))
         system.antecedents.set_range(terms.low, terms.high, terms.smallest, terms.largest)
         found = terms.centers
-    bounds = system.antecedents.bounds
-    start = torch.from_numpy(found).to(system.antecedents.raw_centers)
-    system.centers = start if bounds is None else start.clamp(*bounds[:2])
+    _set_centers(system, found)
     n_sets = system.antecedents.n_sets
     # In a geometric mean of grades every input has its share; the inputs of a category have that of one input together.
     n_inputs = system.n_features - sum(end - first - 1 for first, end in groups)
     width *= float(np.sqrt(share_of(system.tnorm, system.n_features) / share_of(system.tnorm, n_inputs)))
-    sigmas = torch.from_numpy(start_sigmas(rows, width, groups)).expand(n_sets, -1)
-    limits = system.antecedents.width_limits
-    if limits is not None:  # with a margin for the ± of the two widths
-        sigmas = sigmas.clamp(1.02 * limits[0].to(sigmas), limits[1].to(sigmas) / 1.02)
+    sigmas = _within_limits(system, torch.from_numpy(start_sigmas(rows, width, groups)).expand(n_sets, -1))
     seed = torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))
     shape = (n_sets, system.n_features)
     if isinstance(system, IT2FLS):
@@ -102,6 +99,67 @@ def initialize_system(
     else:
         weight = None if sample_weight is None else sample_weight[part]
         solve_consequents(system, x[part], y[part], ridge=ridge, sample_weight=weight, total=total)
+
+
+def start_from_tree(
+    system: T1FLS | IT2FLS,
+    x: Tensor,
+    y: Tensor,
+    *,
+    sample_weight: Tensor | None = None,
+    random_state: np.random.RandomState,
+    trained: bool = False,
+    row_share: float = 1.0,
+) -> None:
+    """Set the parameters of a system: a rule for every leaf of a tree that learned y (batch, outputs) from x.
+
+    Where the system is ``trained`` afterwards, its sets are wider, and its planes keep their widths. The tree learns from a
+    random share of the rows. One with fewer leaves than the system has rules gives several rules the same sets.
+    """
+    rows, target = _known_rows(system, x), _array(y)
+    weight = None if sample_weight is None else _array(sample_weight)
+    span = np.stack([rows.min(axis=0), rows.max(axis=0)])
+    has_lines = system.order == 1 and takes_lines(system.n_features, target.shape[1])
+    low, high = tree_boxes(
+        rows, target, weight, span, system.n_rules, lines=has_lines, row_share=row_share, random_state=random_state
+    )
+    taken = np.arange(system.n_rules) % len(low)
+    low, high = low[taken], high[taken]
+    length = span[1] - span[0]
+    # The geometric mean of grades widens the sets of a rule of many inputs.
+    sides = (_TRAINED_SHARE if trained else _SIDE_SHARE) * np.sqrt(share_of(system.tnorm, system.n_features)) * (high - low)
+    sigmas = np.where(high - low < 0.999 * length, sides, _OPEN_SHARE * length)
+    limits = width_limits(rows, span)
+    sigmas = np.clip(sigmas, 1.02 * limits[0], limits[1] / 1.02)
+    _set_centers(system, (low + high) / 2)
+    widths = _within_limits(system, torch.from_numpy(sigmas).to(system.centers))
+    if isinstance(system, IT2FLS):
+        lower = _TRAINED_LOWER if trained else _LOWER
+        system.set_sigmas(widths * (lower if "s" in system.uncertainty else 1.0), widths)
+        if "h" in system.uncertainty:
+            system.heights = torch.full_like(widths, lower)
+    else:
+        system.sigmas = widths
+    if isinstance(system, GT2FLS) and not trained:  # all planes are the Type-1 system, whose consequents are solved
+        system.lower_spreads = system.upper_spreads = 0.0
+    solve_consequents(system, x, y, ridge=_LEAF_RIDGE, sample_weight=sample_weight)
+
+
+def _known_rows(system: T1FLS | IT2FLS, x: Tensor) -> Array:
+    """Rows x as an array, without unknown values if the system has them."""
+    return filled(_array(x)) if system.missing else _array(x)
+
+
+def _set_centers(system: T1FLS | IT2FLS, centers: Array) -> None:
+    """Assign centers (sets, features), the nearest ones within the bounds of the system."""
+    bounds, values = system.antecedents.bounds, torch.from_numpy(centers).to(system.antecedents.raw_centers)
+    system.centers = values if bounds is None else values.clamp(*bounds[:2])
+
+
+def _within_limits(system: T1FLS | IT2FLS, sigmas: Tensor) -> Tensor:
+    """Widths within the limits of the system, with a margin for the ± of the two widths."""
+    limits = system.antecedents.width_limits
+    return sigmas if limits is None else sigmas.clamp(1.02 * limits[0].to(sigmas), limits[1].to(sigmas) / 1.02)
 
 
 def filled(rows: Array) -> Array:
@@ -137,114 +195,6 @@ def width_limits(rows: Array, span: Array) -> Array:
     return np.clip(limits, 2 * MIN_SIGMA, MAX_SIGMA / 2)
 
 
-def start_centers(rows: Array, n_rules: int, method: str, random_state: np.random.RandomState) -> Array:
-    """Starting centers (rules, features) by one of :data:`CENTERS`."""
-    max_iter = 300
-    size = max(_KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE * n_rules)
-    if len(rows) > size and method != "grid":
-        max_iter = _KMEANS_ROUNDS
-        rows = rows[np.sort(random_state.choice(len(rows), size, replace=False))]
-    if method == "kmeans":
-        return _kmeans(rows, n_rules, random_state, max_iter)
-    if method == "kmeans-per-input":
-        # k-means numbers its clusters in no order, so rules combine the sets of different inputs as they come.
-        return np.concatenate(
-            [_kmeans(rows[:, [m]], n_rules, random_state, max_iter) for m in range(rows.shape[1])], axis=1
-        )
-    return _grid(rows, n_rules, random_state)
-
-
-def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, max_iter: int) -> Array:
-    """Cluster centers by Lloyd's algorithm; rows in turn where they have fewer distinct values than clusters.
-
-    Not scikit-learn's: its sums depend on the order in which OpenMP threads arrive, unless the number of threads of the
-    whole process is changed, and OpenMP does not survive a fork.
-    """
-    # One column with enough different values is enough, and far quicker to sort than all rows.
-    if all(len(np.unique(column)) <= n_clusters for column in rows.T):
-        distinct = np.unique(rows, axis=0)
-        if len(distinct) <= n_clusters:
-            return distinct[np.arange(n_clusters) % len(distinct)]
-    from deepfls.kernels.mixing import assign_rows  # here: Numba is slow to import
-
-    rows = np.ascontiguousarray(rows)
-    # Labels come from distances in float32, of rows around their mean; centers are means in float64.
-    mean = rows.mean(axis=0)
-    near = rows - mean
-    unit = np.abs(near).max()
-    table = np.ones((rows.shape[1] + 1, len(rows)), dtype=np.float32)  # a last line of ones, for the squares of the centers
-    table[:-1] = near.T / unit
-    centers = rows[_spread_rows(table[:-1], n_clusters, random_state)]
-    tolerance = 1e-4 * np.square(near).mean()
-    labels, counts, sums = np.full(len(rows), -1), np.empty(n_clusters, dtype=np.int64), np.empty_like(centers)
-    weights, distances = np.empty((n_clusters, len(table)), np.float32), np.empty((n_clusters, len(rows)), np.float32)
-    for _ in range(max_iter):
-        near_centers = (centers - mean) / unit
-        weights[:, :-1], weights[:, -1] = -near_centers, 0.5 * (near_centers * near_centers).sum(axis=1)
-        np.matmul(weights, table, out=distances)  # half the squared ones, up to half the squares of the rows
-        if assign_rows(rows, distances, labels, counts, sums) == 0:
-            break
-        moved = sums / np.maximum(counts, 1)[:, None]
-        n_empty = int((counts == 0).sum())
-        if n_empty:  # an empty cluster moves to one of the rows farthest from their centers
-            own = distances[labels, np.arange(len(rows))] + 0.5 * (table[:-1] * table[:-1]).sum(axis=0)
-            moved[counts == 0] = rows[np.argsort(-own, kind="stable")[:n_empty]]
-        shift = ((moved - centers) ** 2).sum()
-        centers = moved
-        if shift <= tolerance:
-            break
-    return centers
-
-
-def _spread_rows(columns: Array, n_clusters: int, random_state: np.random.RandomState) -> list[int]:
-    """Places of rows far from each other: greedy k-means++, the best of a few draws at a time; columns (features, rows)."""
-    n_draws, n_rows = 2 + int(np.log(n_clusters)), columns.shape[1]
-    squares = (columns * columns).sum(axis=0)
-
-    def distances(places: Array) -> Array:
-        found = columns[:, places].T @ columns
-        found *= -2.0
-        found += squares
-        found += squares[places, None]
-        return np.maximum(found, 0.0, out=found)
-
-    chosen = [int(random_state.randint(n_rows))]
-    nearest = distances(np.array(chosen))[0]
-    for _ in range(1, n_clusters):
-        totals = np.cumsum(nearest, dtype=np.float64)
-        draws = np.minimum(np.searchsorted(totals, random_state.uniform(size=n_draws) * totals[-1]), n_rows - 1)
-        candidates = np.minimum(nearest, distances(draws))
-        best = int(candidates.sum(axis=1).argmin())
-        nearest = candidates[best]
-        chosen.append(int(draws[best]))
-    return chosen
-
-
-def _grid(rows: Array, n_rules: int, random_state: np.random.RandomState) -> Array:
-    """Points of a grid over the box of the data, finest where the box is longest; the rest are rows of the data."""
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    levels = np.ones(rows.shape[1], dtype=int)
-    for _ in range(n_rules):  # every round adds a level, and with it a rule at least
-        spacing = (high - low) / levels
-        for m in np.argsort(-spacing, kind="stable"):
-            if spacing[m] > 0 and levels.prod() // levels[m] * (levels[m] + 1) <= n_rules:
-                levels[m] += 1
-                break
-        else:
-            break
-    axes = [
-        np.linspace(lo, hi, k) if k > 1 else np.array([(lo + hi) / 2]) for lo, hi, k in zip(low, high, levels, strict=True)
-    ]
-    # Only inputs with several levels take part, so that thousands of inputs cost nothing.
-    several = np.flatnonzero(levels > 1)
-    points = np.tile(np.array([axis[0] for axis in axes]), (int(levels.prod()), 1))
-    if len(several):
-        mesh = np.meshgrid(*(axes[m] for m in several), indexing="ij")
-        points[:, several] = np.stack([axis.ravel() for axis in mesh], axis=1)
-    others = rows[random_state.choice(len(rows), n_rules - len(points))]
-    return np.concatenate([points, others])
-
-
 def solve_consequents(
     system: T1FLS | IT2FLS,
     x: Tensor,
@@ -264,7 +214,7 @@ def solve_consequents(
     """
     n_rules, n_outputs, n_features = system.n_rules, system.n_outputs, system.n_features
     linear = system.order == 1
-    inputs, targets = filled(_array(x)) if system.missing else _array(x), _array(y)
+    inputs, targets = _known_rows(system, x), _array(y)
     weight = None if sample_weight is None else _array(sample_weight)
     ones = np.ones((len(inputs), 1))
     basis = np.concatenate([inputs, ones], axis=1) if linear else ones
