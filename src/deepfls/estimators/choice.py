@@ -31,6 +31,8 @@ from deepfls.training.batches import Rows
 from deepfls.training.recipe import TrainConfig
 
 System = T1FLS | IT2FLS
+# The path of a fit without a comparison.
+USUAL_PATH = recipe.Path()
 # Factor of the loss of a long run below which that of a short one is clearly better, where rules share terms.
 _CLEARLY = 0.8
 # Largest loss, in variances of the targets, with which no decay is compared there.
@@ -55,7 +57,7 @@ def choice_paths(
 ) -> tuple[recipe.Path, ...]:
     """The runs that are compared; what a user has set stays. ``may_grow``: one may start at the leaves of a tree."""
     if settings.epochs != "auto":
-        return (recipe.Path(),)
+        return (USUAL_PATH,)
     restricted = settings.n_terms is not None or settings.max_conditions is not None
     slow = settings.loss == "quantiles" and settings.learning_rate == "auto" and not restricted
     several = settings.n_systems > 1 and settings.width == "auto"
@@ -143,10 +145,7 @@ class Choice:
     """What was chosen. The shares are those of the system and of the line in every output."""
 
     n_rules: int
-    rate: float = 1.0  # times the learning rate
-    decay: float = 1.0  # times the weight decay
-    width: float = 1.0  # times the starting width
-    tree: bool = False  # whether the training starts at the leaves of a tree
+    path: recipe.Path = USUAL_PATH
     epoch_share: float = 1.0
     corrected: bool = False  # whether most of several systems are corrections
     system_share: Array | float = 1.0  # (outputs,)
@@ -160,7 +159,7 @@ class Choice:
     def config(self, config: TrainConfig) -> TrainConfig:
         """The settings of the training loop with the choice."""
         epochs = max(1, round(self.epoch_share * config.epochs))
-        rate, decay = self.rate * config.learning_rate, self.decay * config.weight_decay
+        rate, decay = self.path.rate * config.learning_rate, self.path.decay * config.weight_decay
         return dataclasses.replace(config, learning_rate=rate, weight_decay=decay, epochs=epochs)
 
     def description(self, config: TrainConfig) -> dict[str, Any]:
@@ -170,8 +169,8 @@ class Choice:
             "epochs": config.epochs,
             "learning_rate": config.learning_rate,
             "weight_decay": config.weight_decay,
-            "width": self.width,
-            "tree": self.tree,
+            "width": self.path.width,
+            "tree": self.path.tree,
             "corrected": self.corrected,
             "system_share": np.atleast_1d(self.system_share).tolist(),
             "line_share": np.atleast_1d(self.line_share).tolist(),

@@ -15,20 +15,18 @@ import scipy.optimize
 import torch
 
 from deepfls._checks.values import Array
-from deepfls.estimators.choice import Choice, System, Task, array_of, inputs_of, mean_target
+from deepfls.estimators.choice import Choice, System, Task, array_of, choice_paths, inputs_of, mean_target
+from deepfls.estimators.system_training import Run, correction_systems, trained_member
 from deepfls.kernels.threads import in_threads
 from deepfls.training import recipe
 from deepfls.training.batches import Rows
-from deepfls.training.recipe import TrainConfig
+from deepfls.training.partition import takes_lines
 
-# Trains a new system by a choice and the settings that follow from it, the one of a number from 0 on, and calls back after
-# every epoch with its number and the system. Systems of several numbers are trained in threads.
-Trainer = Callable[[Rows, Choice, TrainConfig, int, Callable[[int, System], None]], None]
-# Systems of a number of rules that correct, one after the other, outputs (rows, outputs) for rows; their sum is added.
-Corrector = Callable[[Rows, int, torch.Tensor], list[System]]
 # Outputs of a run, for every fold those for the rows held out and then those for its training rows.
 Outputs = list[Array]
 
+# Systems that are trained for each comparison where a model has several.
+_MOST_SYSTEMS = 3
 # Fewest rows that are divided, and of the second most frequent class.
 _FEWEST_ROWS, _FEWEST_OF_CLASS = 12, 4
 # Largest mean number of copies of a row that are laid out.
@@ -52,33 +50,35 @@ _CLEARLY = 0.5
 _BETTER, _BETTER_PLANES = 0.95, 0.975
 
 
-def choose(
-    rows: Rows,
-    config: TrainConfig,
-    task: Task,
-    trained: Trainer,
-    random: np.random.RandomState,
-    *,
-    rule_numbers: tuple[int, ...],
-    paths: tuple[recipe.Path, ...],
-    n_systems: int,
-    corrector: Corrector | None = None,
-) -> Choice | None:
-    """The choice for scaled rows; None where they are too few to hold some out.
+def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choice | None:
+    """The choice for the scaled rows of a fit; None where they are too few to hold some out.
 
-    ``config`` states the settings of all rows; of more rows than :data:`recipe.CHOICE_ROWS` a sample is used. With several
-    systems it is their mean that is compared: what a mean of systems needs least is that each of them is smooth.
+    The settings of the run are those for all rows; of more rows than :data:`recipe.CHOICE_ROWS` a sample is used. With
+    several systems it is their mean that is compared: what a mean of systems needs least is that each of them is smooth.
     """
+    settings, task, n_rows = run.settings, run.task, len(rows)
+    restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
+    is_free = settings.epochs == "auto" and all(value is None for value in restricted)
+    usual_start = (settings.centers, settings.consequents, settings.width) == ("kmeans", "ridge", "auto")
+    has_lines = settings.order == 1 and takes_lines(rows.n_features, rows.n_targets)
+    may_grow = is_free and usual_start and has_lines and run.learns_means
+    paths = choice_paths(settings, run.config, n_rows, may_grow=may_grow)
+    may_correct = is_free and settings.n_systems > 1 and n_rows >= recipe.CORRECTION_ROWS
+    corrects = may_correct and (run.learns_means or task.planes)
+    numbers = recipe.rule_numbers(n_rows) if settings.n_rules == "auto" else (run.structure.n_rules,)
+
+    seed = int(random.randint(2**31 - 1))
     rows = _with_copies(rows)
-    order = random.permutation(len(rows))[: recipe.CHOICE_ROWS]
+    order = np.random.RandomState(seed).permutation(len(rows))[: recipe.CHOICE_ROWS]
     if len(order) < len(rows):
         size = recipe.batch_size(len(order))
-        config = dataclasses.replace(config, batch_size=size, epochs=recipe.epochs(len(order), size))
+        config = dataclasses.replace(run.config, batch_size=size, epochs=recipe.epochs(len(order), size))
+        run = dataclasses.replace(run, config=config)
     folds = list(_folds(rows, order, task))
     if not folds:
         return None
-    held = _HeldOut(rows, folds, config, task, trained, n_systems)
-    return held.best(held.fewest_rules(rule_numbers, paths[0]), paths, corrector)
+    held = _HeldOut(run, rows, folds, seed)
+    return held.best(held.fewest_rules(numbers, paths[0]), paths, corrects=corrects)
 
 
 def _folds(rows: Rows, order: Array, task: Task) -> Iterator[tuple[Array, Array]]:
@@ -100,23 +100,16 @@ def _folds(rows: Rows, order: Array, task: Task) -> Iterator[tuple[Array, Array]
 class _HeldOut:
     """Rows held out, their linear predictions, and the losses of systems on them."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        folds: list[tuple[Array, Array]],
-        config: TrainConfig,
-        task: Task,
-        trained: Trainer,
-        n_systems: int,
-    ) -> None:
-        self._config, self._task, self._trained, self._n_systems = config, task, trained, n_systems
+    def __init__(self, run: Run, rows: Rows, folds: list[tuple[Array, Array]], seed: int) -> None:
+        self._run, self._task, self._seed = run, run.task, seed
         self._mean = mean_target(rows)
         self._parts = [(_taken(rows, kept), _taken(rows, held)) for kept, held in folds]
         together = _taken(rows, np.concatenate([held for _, held in folds]))
         self._target = together.target.cpu().double()
         self._weight = None if together.weight is None else together.weight.cpu().double()
         lines: list[list[Array]] = [
-            [line(inputs_of(held)) for line in task.lines(kept)] if task.mixed else [] for kept, held in self._parts
+            [line(inputs_of(held)) for line in self._task.lines(kept)] if self._task.mixed else []
+            for kept, held in self._parts
         ]
         joined = [np.concatenate(parts) for parts in zip(*lines, strict=True)]
         losses = [self._loss(outputs) for outputs in joined]
@@ -137,7 +130,7 @@ class _HeldOut:
         places = slice(first, first + len(outputs))
         target = self._target[places]
         weight = None if self._weight is None else self._weight[places]
-        losses = self._task.losses(torch.from_numpy(outputs), target, self._config.point_loss())
+        losses = self._task.losses(torch.from_numpy(outputs), target, self._run.config.point_loss())
         if losses.ndim:
             losses = losses.flatten(1).mean(dim=1) if losses.ndim > 1 else losses
             losses = losses.mean() if weight is None else (losses * weight).mean()
@@ -149,9 +142,9 @@ class _HeldOut:
 
     def _outputs(self, n_rules: int, path: recipe.Path, best: Outputs | None = None) -> dict[float, Outputs]:
         """Mean outputs of systems by the shares of the epochs; none if they are clearly worse than ``best`` at first."""
-        epochs = {max(1, round(share * self._config.epochs)): share for share in path.shares}
+        epochs = {max(1, round(share * self._run.config.epochs)): share for share in path.shares}
         found: dict[float, Outputs] = {}
-        choice = Choice(n_rules, path.rate, path.decay, path.width, path.tree, max(path.shares))
+        choice = Choice(n_rules, path, max(path.shares))
         for place, (kept, held) in enumerate(self._parts):
             for share, outputs in self._fold_outputs(kept, held, choice, epochs).items():
                 found.setdefault(share, []).append(outputs)
@@ -178,7 +171,7 @@ class _HeldOut:
         """Mean outputs of systems trained on ``kept``, for the rows held out and then for these, by shares of epochs."""
         x = torch.cat([held.x, kept.x])
 
-        def run(number: int, watch: Callable[[int], None]) -> dict[float, Array]:
+        def outputs_of_run(number: int, watch: Callable[[int], None]) -> dict[float, Array]:
             seen: dict[float, Array] = {}
 
             def note(epoch: int, system: System) -> None:
@@ -186,21 +179,28 @@ class _HeldOut:
                 if epoch in epochs:
                     seen[epochs[epoch]] = self._task.outputs(system, x)
 
-            self._trained(kept, choice, choice.config(self._config), number, note)
+            random = np.random.RandomState((self._seed + number) % 2**32)
+            member = trained_member(self._run.with_choice(choice), kept, random, watch=note, warns=False)
+            if member.result.stopped_by == "interrupt":
+                raise KeyboardInterrupt  # nothing is trained yet that could be kept
             return seen
 
-        runs = in_threads(run, range(self._n_systems))
+        runs = in_threads(outputs_of_run, range(min(self._run.settings.n_systems, _MOST_SYSTEMS)))
         shares = (share for share in runs[0] if all(share in run for run in runs))
         return {share: np.mean([run[share] for run in runs], axis=0) for share in shares}
 
-    def _held_out(self, outputs: Outputs, n_rules: int = 0, corrector: Corrector | None = None) -> Array:
-        """Outputs for the rows held out, plus those of the corrections that follow from the ones for the training rows."""
+    def _held_out(self, outputs: Outputs, corrected_rules: int | None = None) -> Array:
+        """Outputs for the rows held out; with ``corrected_rules`` plus those of corrections with so many rules.
+
+        The corrections follow from the outputs for the training rows.
+        """
         parts = []
         for (kept, held), found in zip(self._parts, outputs, strict=True):
             parts.append(found[: len(held)])
-            if corrector is not None:
-                middles = torch.from_numpy(self._task.middles(found[len(held) :]))
-                added = corrector(kept, n_rules, middles.to(kept.target))
+            if corrected_rules is not None:
+                middles = torch.from_numpy(self._task.middles(found[len(held) :])).to(kept.target)
+                run = self._run.with_choice(Choice(corrected_rules))
+                added = correction_systems(run, kept, middles, np.random.RandomState(self._seed))
                 parts[-1] = sum((self._task.outputs(system, held.x) for system in added), start=parts[-1])
         return np.concatenate(parts)
 
@@ -217,7 +217,7 @@ class _HeldOut:
         enough = min(losses) * (_ENOUGH if min(losses) > 0 else 1.0)
         return next(n_rules for n_rules, loss in zip(numbers, losses, strict=True) if loss <= enough)
 
-    def best(self, n_rules: int, paths: tuple[recipe.Path, ...], corrector: Corrector | None) -> Choice:
+    def best(self, n_rules: int, paths: tuple[recipe.Path, ...], *, corrects: bool) -> Choice:
         """The path, epochs and shares with the smallest loss, and whether corrections lower it."""
         best = Choice(n_rules, loss=float("inf"))
         winner: Outputs | None = None
@@ -238,12 +238,11 @@ class _HeldOut:
                     needed, found, longest, kept = mixed["loss"], mixed, share, parts
             if kept is not None:
                 from_kmeans = (best, winner) if path.tree else from_kmeans
-                way = (path.rate, path.decay, path.width, path.tree)
-                best, winner = Choice(n_rules, *way, longest, penalty=self._penalty, **found), kept
+                best, winner = Choice(n_rules, path, longest, penalty=self._penalty, **found), kept
         # Trees of corrections find what a tree as a starting point finds: they add more to systems from k-means.
-        choice, parts_of_choice = from_kmeans if best.tree else (best, winner)
-        if corrector is not None and parts_of_choice is not None:
-            outputs = self._held_out(parts_of_choice, n_rules, corrector)
+        choice, parts_of_choice = from_kmeans if best.path.tree else (best, winner)
+        if corrects and parts_of_choice is not None:
+            outputs = self._held_out(parts_of_choice, n_rules)
             found = self._narrowed(outputs) if self._task.planes else self._mixed(outputs)
             if found["loss"] < (_BETTER_PLANES if self._task.planes else _BETTER) * best.loss:
                 best = dataclasses.replace(choice, corrected=True, **found)

@@ -24,6 +24,7 @@ from deepfls.data.arrays import ArraySource, DataPlan, Samples, TrainingData
 from deepfls.estimators import intervals
 from deepfls.estimators.calibration import Calibration
 from deepfls.estimators.choice import Choice, is_chosen
+from deepfls.estimators.comparison import chosen_settings
 from deepfls.estimators.prediction import ScaledSystem, feature_importances
 from deepfls.estimators.settings import (
     DTYPES,
@@ -39,7 +40,6 @@ from deepfls.estimators.structure import Structure, frozen_masks, restore_frozen
 from deepfls.estimators.system_training import (
     Member,
     Run,
-    chosen_settings,
     first_system,
     joined_range,
     kept_parts,

@@ -20,8 +20,7 @@ from torch import Tensor
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.data.arrays import Samples, TrainingData
 from deepfls.data.columns import Columns
-from deepfls.estimators.choice import Choice, System, Task, choice_paths, scale_consequents
-from deepfls.estimators.comparison import choose
+from deepfls.estimators.choice import USUAL_PATH, Choice, System, Task, scale_consequents
 from deepfls.estimators.settings import DTYPES, Settings
 from deepfls.estimators.structure import Structure, frozen_masks, rule_numbers
 from deepfls.functional.constants import SMALLEST_ALPHA
@@ -34,7 +33,6 @@ from deepfls.training.checkpoint import CheckpointFolder
 from deepfls.training.distributed import Group
 from deepfls.training.loop import TrainResult, train
 from deepfls.training.recipe import TrainConfig
-from deepfls.training.partition import takes_lines
 from deepfls.training.start import SPACING_ROWS, initialize_system, start_from_tree, width_limits
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
 
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
 # a rule has is a choice that training revises but seldom undoes, so a single start may end far from the best. Runs on few
 # rows scatter more and take less time, so they have twice as many.
 _TERM_STARTS, _TERM_STARTS_OF_FEW = 4, 8
-# Number of systems that the choice of settings trains where a model has several. The choice compares their mean.
-_CHOICE_SYSTEMS = 3
 # Rows of a chunk of the outputs of trained systems.
 _CHUNK = 16_384
 
@@ -65,8 +61,7 @@ class Run:
     device: torch.device
     group: Group
     folder: CheckpointFolder | None
-    width: float = 1.0  # times the usual starting width
-    tree: bool = False  # whether systems start at the leaves of a tree
+    path: recipe.Path = USUAL_PATH  # whose width and tree decide how systems start
 
     @property
     def task(self) -> Task:
@@ -79,7 +74,7 @@ class Run:
 
     def with_choice(self, choice: Choice) -> Run:
         structure = replace(self.structure, n_rules=choice.n_rules)
-        return replace(self, structure=structure, config=choice.config(self.config), width=choice.width, tree=choice.tree)
+        return replace(self, structure=structure, config=choice.config(self.config), path=choice.path)
 
     def rows(self, samples: Samples) -> Rows:
         """Samples as tensors in scaled units."""
@@ -165,12 +160,12 @@ def first_system(run: Run, rows: Rows | None, random: np.random.RandomState, num
     if rows is None or before is not None:
         return system
     settings, group = run.settings, run.group
-    if run.tree:
+    if run.path.tree:
         share = 1.0 if settings.n_systems == 1 else recipe.TREE_ROWS
         options: dict[str, Any] = {"sample_weight": rows.weight, "random_state": random}
         start_from_tree(system, rows.x, run.desired_outputs(rows), trained=True, row_share=share, **options)
         return system
-    width: Any = run.width * recipe.width(run.data.n_rows) if settings.width == "auto" else settings.width
+    width: Any = run.path.width * recipe.width(run.data.n_rows) if settings.width == "auto" else settings.width
     # Every process adds the normal equations of its part of the rows.
     first, end = (len(rows) * place // group.size for place in (group.rank, group.rank + 1))
     initialize_system(
@@ -306,7 +301,7 @@ def n_trained(n_systems: int) -> int:
     return max(n_systems // 4, 1)
 
 
-def _corrections(run: Run, rows: Rows, outputs: Tensor, random: np.random.RandomState) -> list[System]:
+def correction_systems(run: Run, rows: Rows, outputs: Tensor, random: np.random.RandomState) -> list[System]:
     """Systems that each add what the sum before them misses. ``outputs``: the mean of the trained systems.
 
     Those of planes have no width: they move all quantiles of a row alike.
@@ -334,7 +329,7 @@ def _with_corrections(run: Run, members: list[Member], rows: Rows, random: np.ra
         rows,
         lambda system, x: torch.from_numpy(task.middles(task.outputs(system, x))).to(rows.target),
     )
-    added = _corrections(run, rows, outputs, random)
+    added = correction_systems(run, rows, outputs, random)
     # Where inputs are unknown, every rule has its own value in their place, so lines would not cancel in the mean.
     line = replace(task, constant=task.constant or run.data.has_missing).lines(rows)[0]
     n_first, n_all = len(members), len(members) + len(added)
@@ -355,37 +350,3 @@ def _mean_outputs(
             x = rows.x[first : first + _CHUNK]
             parts.append(torch.stack([output(system, x) for system in systems]).mean(dim=0))
     return torch.cat(parts)
-
-
-def chosen_settings(run: Run, rows: Rows, random: np.random.RandomState) -> Choice | None:
-    """What :func:`deepfls.estimators.comparison.choose` chooses for the rows of a fit."""
-    settings, seed = run.settings, int(random.randint(2**31 - 1))
-
-    def trained(part: Rows, choice: Choice, config: TrainConfig, number: int, note: Callable[[int, System], None]) -> None:
-        own_run = replace(run.with_choice(choice), config=config)
-        own = np.random.RandomState((seed + number) % 2**32)
-        if trained_member(own_run, part, own, watch=note, warns=False).result.stopped_by == "interrupt":
-            raise KeyboardInterrupt  # nothing is trained yet that could be kept
-
-    def corrector(part: Rows, n_rules: int, outputs: Tensor) -> list[System]:
-        return _corrections(run.with_choice(Choice(n_rules)), part, outputs, np.random.RandomState(seed))
-
-    restricted = (settings.n_terms, settings.max_conditions, settings.frozen_rules, settings.frozen_terms)
-    is_free = settings.epochs == "auto" and all(value is None for value in restricted)
-    may_correct = (
-        is_free and settings.n_systems > 1 and len(rows) >= recipe.CORRECTION_ROWS and (run.learns_means or run.task.planes)
-    )
-    usual_start = (settings.centers, settings.consequents, settings.width) == ("kmeans", "ridge", "auto")
-    has_lines = settings.order == 1 and takes_lines(rows.n_features, rows.n_targets)
-    may_grow = is_free and usual_start and has_lines and run.learns_means
-    return choose(
-        rows,
-        run.config,
-        run.task,
-        trained,
-        np.random.RandomState(seed),
-        rule_numbers=recipe.rule_numbers(len(rows)) if settings.n_rules == "auto" else (run.structure.n_rules,),
-        paths=choice_paths(settings, run.config, len(rows), may_grow=may_grow),
-        n_systems=min(settings.n_systems, _CHOICE_SYSTEMS),
-        corrector=corrector if may_correct else None,
-    )
