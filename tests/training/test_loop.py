@@ -252,7 +252,7 @@ def test_best_epoch_is_restored() -> None:
     system, rows = new_system(), wave(seed=1)
     # Training leads away from what the untrained system says.
     validation = Rows.of(rows.x, system(rows.x).detach())
-    history = run(system, validation=validation).history
+    history = run(system, validation=validation, patience=9).history
     losses = [row["validation_loss"] for row in history]
     assert losses[-1] > min(losses), "the test needs a run that ends worse than its best epoch"
     assert mean_loss(system, validation) == pytest.approx(min(losses), rel=1e-6)
@@ -311,6 +311,6 @@ def test_averaged_run_leaves_the_average_of_its_last_epochs() -> None:
 
 def test_averaged_run_with_validation_keeps_the_best_average() -> None:
     system = new_system()
-    result = run(system, schedule="averaged", epochs=12, learning_rate=0.3, validation=wave(seed=1))
+    result = run(system, schedule="averaged", epochs=12, learning_rate=0.3, validation=wave(seed=1), patience=12)
     best = min(row["validation_loss"] for row in result.history)
     assert mean_loss(system, wave(seed=1)) == pytest.approx(best, rel=1e-5)

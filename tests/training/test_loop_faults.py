@@ -52,7 +52,7 @@ def test_interrupt_keeps_the_best_epoch_when_there_is_validation() -> None:
     system, validation = new_system(), wave(seed=1)
     # Every epoch calls the loss five times for its batches and once for the validation.
     with pytest.warns(UserWarning, match="^Training was interrupted") as caught:
-        result = run(system, loss=FailingLoss(21, interrupt), validation=validation)
+        result = run(system, loss=FailingLoss(21, interrupt), validation=validation, patience=9)
     assert [str(w.message) for w in caught] == [INTERRUPTED.format(4, 4, "the best epoch's parameters are")]
     assert mean_loss(system, validation) == pytest.approx(min(r["validation_loss"] for r in result.history), rel=1e-6)
 

@@ -240,7 +240,6 @@ class _Fit:
                     run.config,
                     generator=generator,
                     validation=run.validation,
-                    keeps_best=self.settings.patience is not None,
                     progress=bar,
                     group=run.group,
                     checkpoints=folder,

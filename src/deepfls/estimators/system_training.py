@@ -275,11 +275,13 @@ def trained_members(
     """
     n_systems = run.settings.n_systems
     seeds = np.random.RandomState(int(random.randint(2**31 - 1))).randint(2**31 - 1, size=n_systems)
-    options = {"validation": run.validation, "keeps_best": run.settings.patience is not None}
+    validation = run.validation
 
     def train_one(number: int, rows: Rows, watch: Callable[[int, System], None] | None = None) -> Member:
         own = np.random.RandomState(seeds[number])
-        return _best_start(run, rows, own, number, watch=watch, progress=bar if number == 0 else None, **options)
+        return _best_start(
+            run, rows, own, number, watch=watch, progress=bar if number == 0 else None, validation=validation
+        )
 
     def train_some(numbers: range, rows: Rows) -> list[Member]:
         return in_threads(lambda number, watch: train_one(number, rows, lambda epoch, _: watch(epoch)), numbers)

@@ -206,7 +206,6 @@ def train(
     *,
     generator: torch.Generator,
     validation: Rows | None = None,
-    keeps_best: bool = True,
     progress: TrainingBar | None = None,
     group: Group | None = None,
     checkpoints: CheckpointFolder | None = None,
@@ -219,7 +218,7 @@ def train(
 
     ``rows`` are samples in scaled units on the device of the system, or where batches of them come from. The ``generator``
     shuffles them; it is in the same state in every process. The loss of the ``validation`` rows, of every process its own,
-    is measured after every epoch. With ``keeps_best`` the parameters of the best epoch are kept, otherwise the last ones.
+    is measured after every epoch. With ``patience`` the parameters of the best epoch are kept, otherwise the last ones.
     ``checkpoints`` store the state of the run while it trains. ``frozen`` has masks, by name of the parameter, of the
     values that stay as they are. Without ``warns`` a run that was interrupted or left the finite numbers gives no warning.
 
@@ -228,8 +227,8 @@ def train(
     number, from 1, and the number of epochs; it returns True if it changed conditions of rules, after which earlier
     parameters no longer count as the best.
     """
-    loss_function = config.loss_function()
-    group = group or Group()
+    loss_function, group = config.loss_function(), group or Group()
+    keeps_best = validation is not None and config.patience is not None
     flat = FlatParameters(system, frozen)
     step = step_for(system, loss_function, flat)
     began = time.perf_counter()
@@ -257,13 +256,13 @@ def train(
                 raise  # the other processes may be anywhere: what is kept are the checkpoints
             run.result.stopped_by = "interrupt"
         finally:
-            run.restore(best=validation is not None and keeps_best)
+            run.restore(best=keeps_best)
             flat.release()
     result = run.result
     if result.stopped_by == "epochs" and run.retreats > 0 and not result.history:
         result.stopped_by = "divergence"
     if warns and group.leads:
-        _warn_of_end(run, validation is not None and keeps_best)
+        _warn_of_end(run, keeps_best)
     return result
 
 
@@ -329,9 +328,9 @@ def _end_epoch(
         result.stopped_by = "patience"
 
 
-def _warn_of_end(run: TrainingState, with_validation: bool) -> None:
+def _warn_of_end(run: TrainingState, keeps_best: bool) -> None:
     if run.result.stopped_by == "interrupt":
-        kept = "the best epoch's parameters are" if with_validation else "the parameters reached are"
+        kept = "the best epoch's parameters are" if keeps_best else "the parameters reached are"
         warnings.warn(
             f"Training was interrupted in epoch {run.epoch + 1} of {run.config.epochs}; {kept} kept.", stacklevel=3
         )
