@@ -137,7 +137,7 @@ def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:
 
 def is_traced() -> bool:
     """True under torch.compile, export, jit, torch.func and forward-mode derivatives: only plain operations are valid."""
-    # torch has no public question for the last three.
+    # torch has no public function for the last three.
     return bool(
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None

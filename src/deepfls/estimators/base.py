@@ -222,7 +222,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         )
 
     def _adopt(self, result: FitResult, columns: Columns, table: dict[str, Any] | None, **own: Any) -> None:
-        """Take over the result of a fit; ``table`` describes the columns of a table on disk. What can fail comes before."""
+        """Take over the result of a fit; ``table`` describes the columns of a table on disk. It does not fail."""
         part = None
         if result.part is not None:
             part = clone(self).set_params(refit=False)

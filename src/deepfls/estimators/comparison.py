@@ -36,7 +36,7 @@ _RISEN = 1.1
 # Folds that are compared where there is little noise: paths differ by more than their losses scatter, and runs are long.
 _FEW_FOLDS = 2
 # Weight, in rows, of a penalty on shares of logits that are not those of the line alone: where the rows held out are all
-# told apart, their loss falls with the steepness, and a wrong row would cost any amount.
+# classified correctly, steeper logits always lower their loss, and one row classified wrongly could cost any amount.
 _SHARE_PENALTY = 2.0
 # Shares of the system and of the line where the line stays alone.
 _LINE_ALONE = np.array([0.0, 1.0])
@@ -341,7 +341,7 @@ def _squares(shares: Array, terms: Array, target: Array) -> float:
 
 
 def _useful_share(losses: dict[float, float]) -> float:
-    """The largest share of the epochs that the other folds need to see, from the losses on the first one.
+    """The largest share of the epochs that the other folds train for, from the losses on the first one.
 
     Beyond twice the best share only if the loss has not risen by much: where it has, the system memorises its rows.
     """

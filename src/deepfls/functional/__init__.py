@@ -44,7 +44,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Imported when asked for: the constants of this folder are needed without torch, which takes seconds to import.
+    # Imported on first use: the constants of this folder are needed without torch, which takes seconds to import.
     if name in __all__:
         for home in ("firing", "karnik_mendel", "reduction"):
             module = importlib.import_module(f"deepfls.functional.{home}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 # Log-firing relative to a sample's largest is held above these floors, so that neither the firing nor a gradient divided
-# by it leaves the normal numbers: denormals make elementwise work ten times slower, and overflow ends in NaN.
-# docs/maths.md says where it shows. Kernels, NumPy and JavaScript compute in float64.
+# by it leaves the normal numbers: denormals make elementwise work ten times slower, and overflow gives NaN.
+# docs/maths.md describes the effect. Kernels, NumPy and JavaScript compute in float64.
 LOG_FLOORS = {"float64": -600.0, "float32": -60.0, "bfloat16": -60.0, "float16": -9.0}
 LOG_FLOOR = LOG_FLOORS["float64"]
 
@@ -25,7 +25,7 @@ MIN_LOG_SIGMA, MAX_LOG_SIGMA = -18.0, 18.0
 MIN_SIGMA, MAX_SIGMA = math.exp(MIN_LOG_SIGMA), math.exp(MAX_LOG_SIGMA)
 # The lower width is at least this share of the upper one; exact in binary, so that the ratio never rounds above 1.
 MIN_RATIO = 2.0**-10
-# Raw heights are held above this: sigmoid(-80) is the last power of e that float32 holds as a normal number with room.
+# Raw heights are held above this: sigmoid(-80) is a normal number in float32, and so are its products with weights near 1.
 MIN_LOGIT = -80.0
 # Raw upper spreads of planes are held above this, a spread of 1e-13: the widths of their Gaussians stay far from overflow.
 MIN_SPREAD_LOGIT = -30.0

@@ -76,8 +76,8 @@ def _exponents(
     x: Tensor, centers: Tensor, sigmas: Tensor, share: float, unknown: Tensor | None, log_heights: Tensor | None = None
 ) -> Tensor:
     """``Σ_m share (log h_pm - ½ ((x_m - c_pm) / σ_pm)²)`` over the inputs that are known, (batch, rules)."""
-    # Shifting the origin to the middle of the centers changes nothing in exact arithmetic, and keeps x and c from dwarfing
-    # x - c when the inputs sit far from zero. It is a constant for the gradient for the same reason.
+    # In exact arithmetic the origin cancels. With inputs far from zero, x - c loses fewer digits if both are measured from
+    # the mean of the centers. The origin is a constant for the gradient.
     origin = centers.detach().mean(dim=0)
     z, d = x - origin, centers - origin
     square = sigmas.pow(-2) * (-0.5 * share)

@@ -156,7 +156,7 @@ def _means_at_switch(lower: Tensor, upper: Tensor, consequents: Tensor, ends: Ty
 
 
 def _newton(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
-    """Newton's method on whole tensors: every row sweeps until the slowest is done."""
+    """Newton's method on all rows together: sweeps end when the last row has converged."""
     low, up = lower.unsqueeze(-1), upper.unsqueeze(-1)
     start = (up * consequents).sum(dim=1) / up.sum(dim=1)
     y_left, y_right = start, start
@@ -166,7 +166,7 @@ def _newton(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet
         right_weights = torch.where(from_right > 0, up, low)
         new_left = y_left + (left_weights * from_left).sum(dim=1) / left_weights.sum(dim=1)
         new_right = y_right + (right_weights * from_right).sum(dim=1) / right_weights.sum(dim=1)
-        # Comparisons with NaN (nothing weighs on this side of an end) are false: such rows stay where they are.
+        # Comparisons with NaN (the weights on this side of an end are 0) are false: such rows do not move.
         if not ((new_left < y_left) | (new_right > y_right)).any():
             break
         y_left = torch.where(new_left < y_left, new_left, y_left)
@@ -181,7 +181,7 @@ def _sort(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
     up = upper.unsqueeze(-1).expand_as(y).gather(1, order)
     left_sums = _below(up) + _above(low)
     right_sums = _below(low) + _above(up)
-    # Where no weight is left on a switch point there is no mean, and infinity keeps it from being chosen.
+    # At a switch point whose weights are all 0 the mean is undefined. Infinity excludes it.
     left_means = torch.where(left_sums > 0, (_below(up * y) + _above(low * y)) / left_sums, torch.inf)
     right_means = torch.where(right_sums > 0, (_below(low * y) + _above(up * y)) / right_sums, -torch.inf)
     return _within_consequents(upper, consequents, left_means.amin(dim=1), right_means.amax(dim=1))
@@ -262,7 +262,7 @@ def _classic_left_end(y: np.ndarray, low: np.ndarray, up: np.ndarray) -> float:
         total = weights.sum()
         if not total > 0.0:
             break
-        # The average as a step from the guess: one heavy rule would hide the others in the plain quotient.
+        # The average as a step from the guess: in the plain quotient one large weight would round the others away.
         mean = end + weights.dot(y - end) / total
         if not mean < end:
             break

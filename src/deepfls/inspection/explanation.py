@@ -242,7 +242,7 @@ def _rules_table(e: Explanation, k: int, digits: int, top: int) -> words.TextTab
     contributions, sums = ([getattr(group, end) for end in ends] for group in (e.contributions, e.output))
     head = ["rule", *(["lower", "upper"] if interval else ["firing"]), "says", "weight"]
     head += ["weight times it", "at y_left", "at y_right"] if interval else ["weight times it"]
-    # The same decimals in all rows, so that the columns add up to the eye.
+    # The same decimals in all rows, so that a reader can add up a column.
     decimals = words.decimals_of([end[k] for end in sums], digits)
     said = words.decimals_of(e.consequents[order[:top], k], digits)
 

@@ -281,7 +281,7 @@ class PlainSystem:
         if self.kind == "t1":
             return log_upper, log_upper
         # Equal sets may come out an ulp apart.
-        # The height of a plane of a General Type-2 system belongs to the rule, so an unknown input keeps its part.
+        # The height of a plane of a General Type-2 system belongs to the rule, so an unknown input does not change it.
         dropped = 0.0 if self.kind == "gt2" else unknown @ self.log_heights.T
         heights = power * (self.log_heights.sum(axis=1) - dropped)
         return np.minimum(exponents(self.lower_sigmas) + heights, log_upper), log_upper

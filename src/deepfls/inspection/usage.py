@@ -21,7 +21,7 @@ from deepfls.inspection.words import TextTable, number_text, read_inputs, render
 if TYPE_CHECKING:
     from deepfls.estimators.base import FLSEstimator
 
-# A condition whose grade in the firing stays at or above this share over the range of its input says nothing.
+# A condition whose grade in the firing stays at or above this share over the range of its input has no effect.
 _NO_CONDITION = 0.95
 # Sets of an input are one if centers and half-widths differ by less than this share of the range.
 _SAME_SET = 1e-3
@@ -156,7 +156,7 @@ def _explained_and_unknown(s: PlainSystem, x: Array) -> tuple[float, float]:
 
 
 def _conditions(s: PlainSystem) -> Array:
-    """The conditions that say something, boolean (rules, features)."""
+    """The conditions that have an effect, boolean (rules, features)."""
     active = np.isfinite(s.upper_sigmas)
     if s.input_range is None:
         return active

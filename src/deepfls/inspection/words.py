@@ -26,14 +26,14 @@ _SETS_SHOWN = 8
 _LONGEST_NAME = 40
 # Smallest grade of a category, relative to the largest, that is shown.
 _LEAST_GRADE = 0.05
-# The word for a set that says nothing about its input, and its least grade over the range of the input.
+# The word for a set whose grade hardly varies over the range of its input, and its least grade there.
 ALMOST_ANY, _ANY_GRADE = "almost any value", 0.9
 
 
 def position_word(center: float, half_width: float, low: float, high: float) -> str:
     """Where a set lies within the range of its input; empty for an input of one value.
 
-    A set whose grade is near 1 over the whole range says nothing, wherever its center lies.
+    A set whose grade is near 1 over all of the range has no effect, wherever its center lies.
     """
     if not high > low:
         return ""

@@ -24,7 +24,7 @@ class ConstrainedModule(nn.Module):
     """A module whose properties read and write values while its parameters are raw."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # torch registers any Parameter it is handed, so ``a.centers = b.centers`` would never reach the property.
+        # torch registers every Parameter that is assigned, so ``a.centers = b.centers`` would not call the property.
         if isinstance(getattr(type(self), name, None), property):
             object.__setattr__(self, name, value)
         else:

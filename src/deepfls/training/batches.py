@@ -24,7 +24,7 @@ LossFunction = Callable[..., Tensor]
 
 _OWN_ORDER = np.empty(0, np.int64)
 
-# Rows of steps that are given out together: few enough that an interrupt or a progress bar need not wait long.
+# Rows of the steps that one batch holds: few enough that an interrupt and a progress bar are not delayed much.
 _ROWS_TOGETHER = 1 << 16
 
 

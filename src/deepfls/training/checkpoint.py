@@ -1,8 +1,8 @@
 """Checkpoints: the state of a run in a folder, so that a run that was stopped at any moment continues to the same result.
 
 A checkpoint is one safetensors file with a JSON description and a digest, flushed to disk before it takes its name, so a
-file under its name is whole. The two newest are kept: where the disk has damaged one, the one before it serves. A lock that
-the system releases with the process keeps a second run out of the folder.
+file under its name is complete. The two newest are kept: if one is damaged, a run continues from the one before it. A lock,
+which the system releases when the process ends, excludes a second run from the folder.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class CheckpointFolder:
         return seconds is not None and time.monotonic() - self._written >= seconds
 
     def keep(self, state: State) -> None:
-        """Write a checkpoint; the one before it stays, older ones go."""
+        """Write a checkpoint; the one before it is kept, and older ones are deleted."""
         if not self._group.leads:
             return
         description, tensors = state

@@ -132,15 +132,15 @@ def process_group() -> Iterator[Group]:
     if started_processes() == 1:
         yield Group()
         return
-    # This module takes the process group of the moment of its import as default arguments. Torch's optimisers import it
-    # later, by way of torch._dynamo; the group and its threads would then live until the interpreter ends, where a thread
-    # that releases a tensor aborts the process. Imported before the group is opened, it holds none.
+    # The default arguments of this module hold the process group that is open when it is imported. Torch's optimisers
+    # import it later, through torch._dynamo; the group and its threads would then exist until the interpreter ends, where a
+    # thread that releases a tensor aborts the process. If it is imported before the group is opened, it holds none.
     from torch.distributed.nn import functional  # noqa: F401
 
     backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
     if os.environ.get("LOCAL_WORLD_SIZE") == os.environ["WORLD_SIZE"]:
-        # torchrun keeps one store through restarts, with the addresses of processes that are gone: each try needs its own
-        # keys. On several machines the counts of restarts may differ, so there only the store separates the tries.
+        # torchrun keeps one store through restarts, with the addresses of processes that have ended: each attempt needs its
+        # own keys. On several machines the counts of restarts may differ, so there only the store separates the attempts.
         store, rank, size = next(distributed.rendezvous("env://"))  # type: ignore[attr-defined]  # torch does not list it
         attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = distributed.PrefixStore(f"deepfls-attempt-{attempt}", store)  # type: ignore[attr-defined]  # nor this

@@ -130,7 +130,7 @@ class TorchOptimizer:
         return {name: value for name, value in entries.items() if name not in tensors}, tensors
 
     def load(self, plain: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-        """Go on from :meth:`state`."""
+        """Continue from :meth:`state`."""
         entries = {**plain, **tensors}
         groups = self._optimizer.state_dict()["param_groups"]
         self._optimizer.load_state_dict({"state": {0: entries} if entries else {}, "param_groups": groups})

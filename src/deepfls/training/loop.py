@@ -1,6 +1,6 @@
-"""The training loop: one readable function, whatever the batches come from and however many processes share them.
+"""The training loop: one function for batches from memory and from disk, in one process or several.
 
-:class:`TrainingState` is what lies between two steps: all that is needed to continue from there as if nothing had happened.
+:class:`TrainingState` is what lies between two steps: all that is needed to continue from there with the same result.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from deepfls.training.recipe import TrainConfig
     from deepfls.training.stream_batches import StreamBatches
 
-# Times a run that left the finite numbers goes back to its last good epoch, each at a tenth of the rate.
+# How often a run with values that are not finite returns to its last finite epoch, each time at a tenth of the rate.
 _MAX_RETREATS = 3
 
 # The averaged schedule weighs the parameters after epoch t by about t to this power: half of the weight lies on the last
-# 7 % of the epochs. docs/recipe.md has what another power was worth.
+# 7 % of the epochs. docs/recipe.md has the effect of other powers.
 _AVERAGE_POWER = 8.0
 
 # Seconds of compiling that a user would notice.
@@ -253,7 +253,7 @@ def train(
                 checkpoints.keep(run.state())
         except KeyboardInterrupt:
             if group.size > 1:
-                raise  # the other processes may be anywhere: what is kept are the checkpoints
+                raise  # the state of the other processes is unknown; only the checkpoints are consistent
             run.result.stopped_by = "interrupt"
         finally:
             run.restore(best=keeps_best)
@@ -307,7 +307,7 @@ def _end_epoch(
     rate = config.rate(run.epoch * n_steps - 1, config.epochs * n_steps) * run.slowdown
     row = {"epoch": float(run.epoch), "loss": loss_sum / n_rows if n_steps else float("nan")}
     if not run.keep(last_loss):
-        # Not finite: back to the last good epoch at a tenth of the rate with a new optimiser, rather than on with NaN.
+        # Values are not finite: back to the last finite epoch, with a new optimiser and a tenth of the rate.
         run.slowdown *= 0.1
         run.optimizer = optimizer_for(config, run.flat)
         if run.retreats > _MAX_RETREATS:

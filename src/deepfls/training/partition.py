@@ -15,12 +15,12 @@ from deepfls._checks.values import Array, evenly_spaced
 
 CENTERS = ("kmeans", "kmeans-per-input", "grid")
 
-# Of tables larger than this, k-means sees a sample for a few rounds: docs/recipe.md has what more of both was worth.
+# Of tables larger than this, k-means uses a sample and few rounds; docs/recipe.md has the effect of more of both.
 _KMEANS_SAMPLE, _KMEANS_ROWS_PER_RULE, _KMEANS_ROUNDS = 5_000, 20, 25
-# Fewest rows of a leaf, and rows that a tree sees at most.
+# Fewest rows of a leaf, and largest number of rows that a tree learns from.
 _LEAF_ROWS, _TREE_ROWS = 10, 100_000
-# Inputs and targets up to which leaves have lines, rows that such a tree sees at most, cuts of an input that are compared,
-# and the penalty of slopes, in rows.
+# Inputs and targets up to which leaves have lines, largest number of rows of such a tree, cuts of an input that are
+# compared, and the penalty of slopes, in rows.
 _LINEAR_INPUTS, _LINEAR_TARGETS, _LINEAR_ROWS, _CUTS, _SLOPE_PENALTY = 10, 10, 20_000, 100, 1.0
 
 
@@ -34,7 +34,7 @@ def start_centers(rows: Array, n_rules: int, method: str, random_state: np.rando
     if method == "kmeans":
         return _kmeans(rows, n_rules, random_state, max_iter)
     if method == "kmeans-per-input":
-        # k-means numbers its clusters in no order, so rules combine the sets of different inputs as they come.
+        # The clusters of k-means have no order, so rules combine the sets of different inputs arbitrarily.
         return np.concatenate(
             [_kmeans(rows[:, [m]], n_rules, random_state, max_iter) for m in range(rows.shape[1])], axis=1
         )
@@ -47,7 +47,7 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
     Not scikit-learn's: its sums depend on the order in which OpenMP threads arrive, unless the number of threads of the
     whole process is changed, and OpenMP does not survive a fork.
     """
-    # One column with enough different values is enough, and far quicker to sort than all rows.
+    # One column with enough different values suffices. Sorting a column is much faster than sorting all rows.
     if all(len(np.unique(column)) <= n_clusters for column in rows.T):
         distinct = np.unique(rows, axis=0)
         if len(distinct) <= n_clusters:
@@ -55,7 +55,7 @@ def _kmeans(rows: Array, n_clusters: int, random_state: np.random.RandomState, m
     from deepfls.kernels.mixing import assign_rows  # here: Numba is slow to import
 
     rows = np.ascontiguousarray(rows)
-    # Labels come from distances in float32, of rows around their mean; centers are means in float64.
+    # Labels follow from distances in float32 of centered rows; centers are means in float64.
     mean = rows.mean(axis=0)
     near = rows - mean
     unit = np.abs(near).max()
@@ -236,7 +236,7 @@ class LinearTree:
             values = self._x[rows, place]
             order = np.argsort(values, kind="stable")
             values = values[order]
-            # Ends of the left side: the last rows of equal values, that leave rows enough on both sides.
+            # Ends of the left side: the last rows of equal values that leave enough rows on both sides.
             ends = np.flatnonzero(values[:-1] < values[1:]) + 1
             ends = ends[(ends >= _LEAF_ROWS) & (ends <= len(rows) - _LEAF_ROWS)]
             if not len(ends):

@@ -171,7 +171,7 @@ def filled(rows: Array) -> Array:
 def start_sigmas(rows: Array, width: float, groups: Sequence[tuple[int, int]] = ()) -> Array:
     """Standard deviation of each input, or of all inputs of a category together, times ``width``, 1 where it is 0."""
     squares = rows - fold_rows(np.sum, rows) / len(rows)
-    squares *= squares  # in place: a second large array takes longer to get than to fill
+    squares *= squares  # in place: to allocate a second large array takes longer than to fill it
     deviation = np.sqrt(fold_rows(np.sum, squares) / max(len(rows) - 1, 1))
     for first, end in groups:
         deviation[first:end] = np.sqrt(np.square(deviation[first:end]).sum())

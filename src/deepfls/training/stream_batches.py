@@ -60,7 +60,7 @@ class Preparation(NamedTuple):
 
 
 class _Loaded(NamedTuple):
-    """The rows of a window that this process has, in their order, and the places they have in the whole window."""
+    """The rows of a window that this process has, in their order, and their places among all rows of the window."""
 
     packed: Tensor
     places: Array
@@ -127,7 +127,7 @@ class StreamBatches:
                 low, high = np.searchsorted(loaded.places, [at - first, stop - first])
                 part = loaded.packed[low:high]
                 if stop > end:
-                    tail.append(part.clone())  # not a view, which would keep the whole window
+                    tail.append(part.clone())  # not a view, which would keep all rows of the window in memory
                     at = end
                     continue
                 joined = torch.cat([*tail, part]) if tail else part
@@ -137,7 +137,7 @@ class StreamBatches:
             del loaded
 
     def _plan(self, seed: int) -> list[Window]:
-        # At least as many row groups as processes, or some would have nothing to do; two, so that something is mixed.
+        # With fewer row groups than processes some would have no rows. The rows of at least two are mixed.
         return plan_epoch(seed, self._counts, self._source.buffer_rows, max(2, self._group.size))
 
     def _begin(self, window: Window) -> None:

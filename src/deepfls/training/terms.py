@@ -132,7 +132,7 @@ class ConditionRevision:
         n_features = chosen.shape[1]
         allowed = n_features
         if self._max_conditions is not None:
-            # The number falls by equal factors, so that the first revisions leave out more, while there is most to recover.
+            # The number falls by equal factors: the first revisions leave out most, and most of the training follows them.
             cap = min(self._max_conditions, n_features)
             allowed = max(cap, round(n_features * (cap / n_features) ** progress)) if progress < 1.0 else cap
         rules = _Rules(chosen, self._log_grades(), self._consequents())
