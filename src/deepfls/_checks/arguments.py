@@ -27,6 +27,17 @@ def counted(count: int, noun: str, ending: str = "s") -> str:
     return f"{count:,} {noun}{'' if count == 1 else ending}"
 
 
+def left_out(count: int, what: str) -> str:
+    """The sentence about rows that are not used, without its full stop.
+
+    Examples
+    --------
+    >>> left_out(1, "a target"), left_out(2, "a weight")
+    ('1 row without a target is left out', '2 rows without a weight are left out')
+    """
+    return f"{counted(count, 'row')} without {what} {'is' if count == 1 else 'are'} left out"
+
+
 def did_you_mean(name: str, options: Iterable[str], similarity: float = 0.6) -> str:
     """The hint `` Did you mean 'x'?`` for a mistyped name, or "" when no option is close."""
     found = nearest(name, options, similarity)

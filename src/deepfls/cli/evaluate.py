@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from deepfls._checks.arguments import counted, listed, quoted
+from deepfls._checks.arguments import counted, left_out, listed, quoted
 from deepfls.cli import options as o
 from deepfls.cli.output import NAME_WIDTH, CommandOutput, UsageError, shown, started_processes
 
@@ -125,8 +125,7 @@ def _measure_stream(
     scores = scores_of(model, chunks(), group)
     n_rows, n_left_out = group.total(counts).tolist()
     if n_left_out and group.leads:
-        verb = "is" if n_left_out == 1 else "are"
-        warnings.warn(f"{counted(n_left_out, 'row')} without a target {verb} left out.", stacklevel=2)
+        warnings.warn(f"{left_out(n_left_out, 'a target')}.", stacklevel=2)
     return list(files.files), n_rows, scores
 
 

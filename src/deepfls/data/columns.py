@@ -23,6 +23,7 @@ from deepfls._checks.arguments import counted, did_you_mean, listed, quoted
 from deepfls._checks.values import LARGEST, Array
 from deepfls.data import written
 from deepfls.data.frames import RawTable, as_text, filled_array, is_text, number_array
+from deepfls.data.written import DAY
 
 OTHER = "other"
 # Other texts of true and false, which arrow writes in lower case.
@@ -37,8 +38,7 @@ DATE_PARTS = {
     "year_sin": "sine of the year",
     "year_cos": "cosine of the year",
 }
-_DAY = 86_400.0
-_PERIODS = {"day": _DAY, "year": _DAY * 365.2425}  # in seconds
+_PERIODS = {"day": DAY, "year": DAY * 365.2425}  # in seconds
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def date_seconds(values: Any, form: str) -> Array:
 
     if isinstance(values, np.ndarray):
         form = form if form in written.NUMBER_FORMATS else written.number_date_format(values) or ""
-        return written.number_seconds(values, form) if form else values * _DAY  # days since 1970 as numbers
+        return written.number_seconds(values, form) if form else values * DAY  # days since 1970 as numbers
     types, kind = pa.types, values.type
     if types.is_dictionary(kind):
         values, kind = values.cast(kind.value_type), kind.value_type
@@ -215,7 +215,7 @@ def date_inputs(seconds: Array, parts: Sequence[str]) -> Array:
     """The inputs of dates, (rows, parts)."""
     # The rest of a division keeps the digits of the angle, and rounding makes noon and midnight exact.
     angles = {name: 2.0 * np.pi * np.mod(seconds, length) / length for name, length in _PERIODS.items()}
-    made = {"days": seconds / _DAY, "hours": seconds / 3600.0}
+    made = {"days": seconds / DAY, "hours": seconds / 3600.0}
     for name, angle in angles.items():
         made |= {f"{name}_sin": np.sin(angle).round(12), f"{name}_cos": np.cos(angle).round(12)}
     return np.stack([made[part] for part in parts], axis=1)

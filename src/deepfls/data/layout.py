@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from deepfls._checks.arguments import counted, quoted
+from deepfls._checks.arguments import counted, left_out, quoted
 from deepfls._checks.values import LARGEST, Array
 from deepfls.data.columns import distinct_texts, without_sentinels
 from deepfls.data.frames import KINDS, kind_of, number_array
@@ -209,10 +209,10 @@ def with_targets(
     n_missing = int((~known).sum())
     if n_missing == 0:
         return data
-    count = f"{counted(n_missing, 'row')} without {what}"
     if nulls == "error":
+        got = f"{counted(n_missing, 'row')} without {what}"
         raise TableError(
-            f"{data.label} must have {what.replace(' or ', ' and ')} in every row, got {count}, the first in "
+            f"{data.label} must have {what.replace(' or ', ' and ')} in every row, got {got}, the first in "
             f"{data.place(int(np.argmin(known)))}; --nulls drop leaves such rows out."
         )
     if not is_part:
@@ -220,7 +220,7 @@ def with_targets(
             name = quoted(layout.targets[0])
             raise TableError(f"{data.label} must have rows with a target, got no value in column {name}.")
         hint = _class_hint(data, layout) if layout.missing_values is None and trains else ""
-        warnings.warn(f"{count} {'are' if n_missing > 1 else 'is'} left out{hint}.", stacklevel=3)
+        warnings.warn(f"{left_out(n_missing, what)}{hint}.", stacklevel=3)
     return data.filtered(known)
 
 

@@ -17,7 +17,7 @@ from deepfls._checks.values import Array
 from deepfls.data import written
 from deepfls.data.columns import OTHER, Column, Columns, check_place, date_seconds, distinct_texts, without_sentinels
 from deepfls.data.frames import KINDS, RawTable, as_text, kind_of
-from deepfls.data.written import NumberStyle
+from deepfls.data.written import DAY, NumberStyle
 
 # Categories that a column keeps at most; the others are pooled.
 MAX_CATEGORIES = 200
@@ -29,7 +29,7 @@ _DISTINCT_SHARE, _DISTINCT_ROWS = 0.9, 5
 _NUMBER_SHARE = 0.5
 # Texts whose units are looked at, and units that a message names.
 _SOME_TEXTS, _FEW_UNITS = 1_000, 5
-_DAY, _YEAR = 86_400.0, 365.0 * 86_400.0
+_YEAR = 365.0 * DAY
 # Categories beside which NA may be one, such as codes of countries.
 _CODE = re.compile("[A-Z]{2}")
 # Last words of the names of columns that may number the rows.
@@ -260,12 +260,12 @@ def _date_column(column: Column, values: Any, notes: _Notes) -> Column:
     known = seconds[~np.isnan(seconds)]
     if len(known) == 0:
         return notes.left_out(column, _EMPTY)
-    span, within = np.ptp(known), known % _DAY
+    span, within = np.ptp(known), known % DAY
     is_time = str(getattr(values, "type", "")).startswith(("time32", "time64")) or written.is_time_format(
         column.date_format
     )
     parts = ["hours" if is_time else "days"]
-    if np.ptp(within) > 0 and (is_time or span >= _DAY):
+    if np.ptp(within) > 0 and (is_time or span >= DAY):
         parts += ["day_sin", "day_cos"]
     if span >= _YEAR:
         parts += ["year_sin", "year_cos"]

@@ -136,10 +136,7 @@ class ParquetFiles:
     def table(self, number: int, columns: Sequence[str] | None = None) -> DataTable:
         """The row group of that number in :attr:`groups`."""
         group = self.groups[number]
-        if columns is not None and len(set(columns)) < len(columns):
-            raise TableError(
-                f"{self.label} must have distinct column names to be read in parts: rename those that come again."
-            )
+        _check_distinct(columns or (), self.label)
         label = f"row group {group.group} of {quoted_file(self.files[group.file])}"
         try:
             table = self._opened(group.file).read_row_group(group.group, columns=columns, use_threads=False)
@@ -180,6 +177,12 @@ class ParquetFiles:
             while len(self._open) > _OPEN_FILES:
                 self._open.popitem(last=False)
         return opened
+
+
+def _check_distinct(names: Sequence[str], label: str) -> None:
+    """Refuse repeated names of columns, which a table in memory may have."""
+    if len(set(names)) < len(names):
+        raise TableError(f"{label} must have distinct column names to be read in parts: rename those that come again.")
 
 
 def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
@@ -260,8 +263,7 @@ def _convert(path: Path, target: Path, text_columns: Collection[str], *, bar: bo
             types = {field.name: field.type for field in first.schema}
             types |= {name: pa.float64() for name, kind in types.items() if kind_of(kind) in ("number", "empty")}
             types |= {name: pa.string() for name in (*text_columns, *form.texts) if name in types}
-        if len(types) < len(first.schema):
-            raise TableError(f"{label} must have distinct column names to be read in parts: rename those that come again.")
+        _check_distinct(first.schema.names, label)
         with (
             csv.open_csv(source, **form.options(types, one_thread=True, block_size=_BLOCK_BYTES)) as blocks,
             parquet.ParquetWriter(temporary, blocks.schema) as writer,

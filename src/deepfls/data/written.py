@@ -64,7 +64,7 @@ _DATE_FORMATS = (
     *("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y"),
     *_TIME_FORMATS,
 )
-_DAY, _MONTHS = 86_400.0, 12
+DAY, _MONTHS = 86_400.0, 12  # seconds, and months of a year
 # Digits of a calendar date, and its format: year and month, then the day, hour, minute and second.
 _COMPACT = {6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099
@@ -319,7 +319,7 @@ def seconds_of(texts: Any, form: str) -> Array:
         offset = pc.add(pc.multiply(number[1], 3600.0), pc.multiply(minutes, 60.0))
         local = parsed(pc.binary_join_element_wise(day, time, " "), "%Y-%m-%d %H:%M")
         seconds = pc.subtract(pc.add(local, number[0]), offset)
-    return number_array(seconds) % _DAY if is_time_format(form) else number_array(seconds)
+    return number_array(seconds) % DAY if is_time_format(form) else number_array(seconds)
 
 
 # Dates as numbers
@@ -365,7 +365,7 @@ def number_seconds(values: Array, form: str) -> Array:
     (array([86400.,    nan]), array([43200.]))
     """
     if form == EXCEL:
-        return (values + _EXCEL_START) * _DAY
+        return (values + _EXCEL_START) * DAY
     if form in (SECONDS, MILLISECONDS):
         return values / (1.0 if form == SECONDS else 1000.0)
     parts = {name: np.zeros(len(values)) for name in "dHMS"} | {"d": np.ones(len(values))}
@@ -378,4 +378,4 @@ def number_seconds(values: Array, form: str) -> Array:
     n_days = ((first + 1).astype("datetime64[D]") - first.astype("datetime64[D]")).astype(np.int64)
     valid &= (parts["d"] >= 1) & (parts["d"] <= n_days) & (parts["H"] < 24) & (parts["M"] < 60) & (parts["S"] < 60)
     days = first.astype("datetime64[D]").astype(np.float64) + parts["d"] - 1.0
-    return np.where(valid, days * _DAY + parts["H"] * 3600.0 + parts["M"] * 60.0 + parts["S"], np.nan)
+    return np.where(valid, days * DAY + parts["H"] * 3600.0 + parts["M"] * 60.0 + parts["S"], np.nan)

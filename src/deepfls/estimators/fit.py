@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from sklearn.utils import check_random_state
 
-from deepfls._checks.arguments import check_option, counted
+from deepfls._checks.arguments import check_option, counted, left_out
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, TrainingData
 from deepfls.estimators import intervals
@@ -157,9 +157,8 @@ class _Fit:
             result = self._result(run, members, choice)
         stream = run.data.stream
         if group.leads and stream is not None and stream.n_dropped:
-            verb = "is" if stream.n_dropped == 1 else "are"
             what = "a target" if stream.mean_weight is None else "a target or a weight"
-            warnings.warn(f"{counted(stream.n_dropped, 'row')} without {what} {verb} left out.", stacklevel=4)
+            warnings.warn(f"{left_out(stream.n_dropped, what)}.", stacklevel=4)
         return result, choice
 
     def _run(

@@ -31,6 +31,7 @@ from sklearn.utils.validation import check_is_fitted
 from deepfls._checks.values import Array
 from deepfls.data.columns import Columns
 from deepfls.functional.constants import LOG_FLOOR, MIN_LOGIT, SMALLEST_ALPHA, TOLERANCE
+from deepfls.functional.firing import share_of
 from deepfls.functional.karnik_mendel import karnik_mendel
 from deepfls.functional.reduction import check_alphas, plane_width
 from deepfls.nn.general import GT2FLS
@@ -126,7 +127,7 @@ class PlainSystem:
     @property
     def grade_power(self) -> float:
         """Power of each grade in the firing: 1 for the product, 1 / features for the geometric mean ("htsk")."""
-        return 1.0 if self.tnorm == "product" else 1.0 / self.n_features
+        return share_of(self.tnorm, self.n_features)
 
     @property
     def half_widths(self) -> tuple[Array, Array]:

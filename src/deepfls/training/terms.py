@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.values import Array
+from deepfls.functional.firing import share_of
 from deepfls.nn.systems import IT2FLS, T1FLS
 
 # Share of the distance to a neighbour's center, at the start, that a center may move towards it: two neighbours stay at
@@ -197,7 +198,7 @@ class ConditionRevision:
                     sigmas, heights = (self._system.sigmas,) * 2, (torch.zeros_like(centers),) * 2
             finally:
                 antecedents.terms = terms
-            power = 1.0 if antecedents.tnorm == "product" else 1.0 / antecedents.n_features
+            power = share_of(antecedents.tnorm, antecedents.n_features)
             distance = (self._x[None] - centers[:, None]).double()
             found = [
                 power * (h[:, None] - 0.5 * (distance / s[:, None]) ** 2) for s, h in zip(sigmas, heights, strict=True)
