@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, tell_of_copies, weights, with_targets
+from deepfls.data.layout import Layout, inputs, learn_layout, numbers, targets, warn_of_copies, weights, with_targets
 from deepfls.data.tables import DataTable, TableError
 
 DAY = datetime.date(2020, 1, 1)
@@ -196,7 +196,7 @@ def test_dash_alone_is_a_missing_class_unless_others_are_named() -> None:
 @pytest.mark.parametrize("y", [[1.0, 2.0, 4.0], ["u", "v", "u"]], ids=["numbers", "classes"])
 def test_copies_of_the_target_are_told(y: list[Any]) -> None:
     with pytest.warns(UserWarning, match="^Column 'b c' equals the target in every row; --drop 'b c' leaves it out of the"):
-        tell_of_copies(pa.table({"a": [1.0, 2.0, 3.0], "b c": y, "d": [None, *y[1:]]}), np.array(y))
+        warn_of_copies(pa.table({"a": [1.0, 2.0, 3.0], "b c": y, "d": [None, *y[1:]]}), np.array(y))
 
 
 def test_target_of_numbers_may_have_texts_that_the_user_calls_missing() -> None:

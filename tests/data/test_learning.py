@@ -34,8 +34,8 @@ def learned(table: Any, *messages: str, **settings: Any) -> Columns:
     return columns
 
 
-def encoded(columns: Columns, table: Any, *, tell: bool = True) -> Any:
-    return columns.encoded(raw_table(table, columns.names), tell=tell)
+def encoded(columns: Columns, table: Any, *, warns: bool = True) -> Any:
+    return columns.encoded(raw_table(table, columns.names), warns=warns)
 
 
 def frame(**columns: Any) -> pd.DataFrame:
@@ -213,7 +213,7 @@ def test_markers_among_numbers_are_missing_and_words_are_told() -> None:
     texts = [str(place) for place in range(36)]
     table = frame(a=["?", "-", "n/a", "broken", *texts])
     columns = learned(table, "Column 'a' has 'broken' among its numbers, which counts as missing.")
-    found = encoded(columns, table, tell=False)[:, 1]
+    found = encoded(columns, table, warns=False)[:, 1]
     assert np.isnan(found[:4]).all()
     assert found[4:].tolist() == list(range(36))
 

@@ -85,7 +85,7 @@ class Model(TableModel):
 
         files = ParquetFiles(source, text_columns=self.text_columns, bar=output.bars)
         columns = self.estimator.columns_
-        used = [column.name for column in columns.columns if column.role != "left out"] if columns.named else []
+        used = columns.used_names if columns.named else []
         named = [*used, *extra]
         DataTable(files.schema.empty_table(), files.label, (), ()).require(named, why=" that is needed")
         files.check_alike(named)

@@ -154,7 +154,7 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
 def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: CommandOutput) -> Iterator[_Rows]:
     """A table in memory. Errors in its columns are raised before torch is imported, which takes seconds."""
     from deepfls.cli.opening import check_output
-    from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, tell_of_copies, weights, with_targets
+    from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, warn_of_copies, weights, with_targets
     from deepfls.data.tables import read_table
 
     check_output(given["out"], force=given["force"], inputs=[given["data"]])
@@ -167,7 +167,7 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     layout, classes = _with_task(learn_layout(table, **columns, **_written(arguments)), given, arguments)
     table = with_targets(table, layout, o.check_choice("--nulls", given.get("nulls", "drop"), o.NULLS))
     x, y = inputs(table, layout), targets(table, layout, classes=classes)
-    tell_of_copies(x, y)
+    warn_of_copies(x, y)
     if not classes and given.get("task", "auto") == "auto":
         _hint_at_classes(y)
     weight = weights(table, layout)

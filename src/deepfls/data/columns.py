@@ -240,6 +240,11 @@ class Columns:
         return [column.name for column in self.columns]
 
     @property
+    def used_names(self) -> list[str]:
+        """Names of the columns that are not left out."""
+        return [column.name for column in self.columns if column.role != "left out"]
+
+    @property
     def input_names(self) -> list[str]:
         """Names of the inputs of the system."""
         return [name for column in self.columns for name in column.input_names]
@@ -302,14 +307,14 @@ class Columns:
         """Sums over the inputs of every column, (columns,), of values (inputs,)."""
         return np.array([values[first:end].sum() for first, end in self.spans])
 
-    def encoded(self, table: RawTable, *, tell: bool = True) -> Array:
-        """The inputs (rows, width) for a table of these columns; ``tell`` warns of values that are not known."""
+    def encoded(self, table: RawTable, *, warns: bool = True) -> Array:
+        """The inputs (rows, width) for a table of these columns; ``warns``: of values that are not known."""
         parts = [np.zeros((table.n_rows, 0))]
         for column, values in zip(self.columns, table.values, strict=True):
             unknown: list[str] = []
             if column.role != "left out":
                 parts.append(column.encoded(values, unknown))
-            if unknown and tell:
+            if unknown and warns:
                 known_not = f"has values that the model does not know, which count as missing: {listed(unknown)}"
                 warnings.warn(f"Column {quoted(column.name)} {known_not}.", stacklevel=5)
         return np.concatenate(parts, axis=1)

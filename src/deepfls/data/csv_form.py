@@ -85,14 +85,14 @@ def sheet_form(rows: Sequence[Sequence[str]], label: str) -> tuple[Any, CsvForm]
     """The same for the cells of a spreadsheet."""
     width = max(map(len, rows), default=0)
     n_titles = next((place for place, row in enumerate(rows[: _ABOVE + 1]) if sum(map(bool, row)) > 1), 0)
-    _tell_lines_above(n_titles, label)
+    _warn_of_lines_above(n_titles, label)
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([*row, *[""] * (width - len(row))] for row in rows[n_titles:])
     content = text.getvalue().encode()
     return _formed(pa.py_buffer(content), content[:_HEAD], label, tabs=False)
 
 
-def _tell_lines_above(count: int, label: str) -> None:
+def _warn_of_lines_above(count: int, label: str) -> None:
     if count:
         lines_are = f"{count} lines of {label} are" if count > 1 else f"line of {label} is"
         warnings.warn(f"The first {lines_are} left out, as a title or comment above the names of columns.", stacklevel=7)
@@ -124,7 +124,7 @@ def _formed(source: Any, head: bytes, label: str, *, tabs: bool) -> tuple[Any, C
     if len(head) < _HEAD and len(filled) - above == 1:
         raise TableError(f"{label} must have rows, got column names only.")
     delimiter = "\t" if tabs else told[1] if told is not None else _delimiter(shown[:_COMPARED])
-    _tell_lines_above(above, label)
+    _warn_of_lines_above(above, label)
     skip = filled[above] if above or told is not None else 0
     names = _names(shown[: _COMPARED + 1], delimiter, label)
     has_header = names is None or names != _numbered(len(names))

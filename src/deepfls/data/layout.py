@@ -298,7 +298,7 @@ def class_targets(data: DataTable, layout: Layout) -> Array:
     return labels
 
 
-def tell_of_copies(x: pa.Table, y: Array) -> None:
+def warn_of_copies(x: pa.Table, y: Array) -> None:
     """Warn of inputs that are the target under another name."""
     if y.ndim > 1 or len(y) < 2:
         return

@@ -68,7 +68,7 @@ class _Notes:
         """Take back that columns are left out for a reason."""
         self._columns.pop(f"{reason} and is left out", None)
 
-    def tell(self) -> None:
+    def warn(self) -> None:
         for fact, names in self._columns.items():
             word, rest = fact.split(" ", 1)
             if len(names) > 1:
@@ -127,7 +127,7 @@ def learn_columns(table: RawTable, settings: ColumnSettings, *, named: bool, com
         raise ValueError(f"X must have a column to learn from, but {first.name!r} {first.reason} and is left out{hint}.")
     if complete:
         described = _without_useless(described, table, notes)
-    notes.tell()
+    notes.warn()
     return described
 
 

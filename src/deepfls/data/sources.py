@@ -205,7 +205,7 @@ class ParquetSource:
         names = list(self.layout.features)
         if self._table is None:
             return _number_columns(data, [*names, *last], self.layout, n_inputs=len(names))
-        x = self._table.encoded(raw_table(inputs(data, self.layout), names), tell=False)
+        x = self._table.encoded(raw_table(inputs(data, self.layout), names), warns=False)
         return np.concatenate([x.T, _number_columns(data, last, self.layout)])
 
     def _chosen(self, rows: Array) -> Array:

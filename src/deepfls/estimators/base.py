@@ -172,11 +172,11 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
             checked = self._checked_x(X, reset=False)
         return self._encoded(checked, columns)
 
-    def _encoded(self, checked: Any, columns: Columns, *, tell: bool = True) -> Array:
+    def _encoded(self, checked: Any, columns: Columns, *, warns: bool = True) -> Array:
         is_numbers = isinstance(checked, np.ndarray) and checked.dtype.kind == "f"
         kept = columns.kept_numbers if is_numbers else None
         if kept is None:
-            x = columns.encoded(raw_table(checked, columns.names), tell=tell)
+            x = columns.encoded(raw_table(checked, columns.names), warns=warns)
         else:
             x = checked if len(kept) == checked.shape[1] else np.ascontiguousarray(checked[:, kept])
         if check_option("missing", self.missing, MISSING) == "error":
@@ -193,7 +193,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         known = Columns.numbers(new.n_features_in_, getattr(new, "feature_names_in_", None))
         columns = learn_columns(raw_table(checked, known.names), self._column_settings, named=known.named)
         # Values of the training table that are no numbers or categories have been reported already.
-        return self._encoded(checked, columns, tell=False), columns
+        return self._encoded(checked, columns, warns=False), columns
 
     def _watched(self, eval_set: Any, columns: Columns, targets: Callable[[Any], Array]) -> Samples:
         """The rows of an eval_set, (X, y) or a list of one such pair."""

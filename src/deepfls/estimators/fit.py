@@ -115,7 +115,7 @@ def fit(
     # Both draw the same random numbers, so a generator is copied for the first.
     first = replace(settings, random_state=copy.deepcopy(settings.random_state))
     before = None if earlier is None else earlier.part
-    part, choice = replace(asked, settings=first, earlier=before, tells=False).result()
+    part, choice = replace(asked, settings=first, earlier=before, warns=False).result()
     if part.stopped_by == "interrupt":
         return part
     result, _ = replace(asked, plan=replace(plan, calibration_rows=None), choice=choice).result()
@@ -133,7 +133,7 @@ class _Fit:
     checkpoints: Checkpoints | None
     watched: Samples | None
     choice: Choice | None = None  # of another fit, which this one takes over
-    tells: bool = True  # whether warnings about the data are given
+    warns: bool = True  # whether warnings about the data are given
 
     def result(self) -> tuple[FitResult, Choice | None]:
         """What the fit gives, and what was chosen for it."""
@@ -173,7 +173,7 @@ class _Fit:
         is_number = isinstance(structure.n_rules, int)  # text other than "auto" is refused later
         if is_number and not source.streamed and structure.n_rules > data.n_rows:
             structure = replace(structure, n_rules=data.n_rows)
-            if self.tells:
+            if self.warns:
                 words = f"the {counted(data.n_rows, 'row')} to learn from: the model has {counted(data.n_rows, 'rule')}."
                 warnings.warn(f"n_rules={settings.n_rules} is more than {words}", stacklevel=5)
         if earlier is not None:
@@ -198,7 +198,7 @@ class _Fit:
             # A warm start keeps the scaling of the earlier fit.
             plan = replace(self.plan, scaled=self.plan.scaled and self.earlier is None)
             data = self.source.prepared(plan, random, group, progress)
-            if self.tells and group.leads and data.note:
+            if self.warns and group.leads and data.note:
                 warnings.warn(data.note, stacklevel=6)
             if data.has_missing and check_option("missing", settings.missing, MISSING) == "error":
                 raise ValueError("missing must be 'auto' for a table with missing values, got 'error'.")

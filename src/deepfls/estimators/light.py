@@ -50,7 +50,7 @@ class LightModel:
         raw = raw_table(table, self.columns_.names)
         if raw.n_rows * self.system_.work_per_row >= _SMALL_WORK:
             raise NotLightError
-        x = self.columns_.encoded(raw, tell=False)
+        x = self.columns_.encoded(raw, warns=False)
         if np.isnan(x).any() and not self.system_.missing:
             raise NotLightError
         x = self.columns_.encoded(raw)

@@ -91,9 +91,8 @@ class TableModel:
             if all(column.role == "number" for column in columns.columns):
                 return np.stack([numbers(data, name) for name in names], axis=1)
             return np.array([data.column(name).to_pylist() for name in names], dtype=object).T
-        used = [column.name for column in columns.columns if column.role != "left out"]
         missing_values = next((c.missing_values for c in columns.columns), None)
-        read = Layout(tuple(used), missing_values=missing_values)
+        read = Layout(tuple(columns.used_names), missing_values=missing_values)
         inputs(data, read, "; an empty value in its place counts as missing")
         # Columns that were left out in training may be absent.
         absent = pa.nulls(data.n_rows)
