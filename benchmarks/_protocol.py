@@ -21,8 +21,8 @@ from deepfls import metrics
 from deepfls.data.datasets import Dataset
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
-from deepfls.training.batches import Rows
 from deepfls.training.start import initialize_system
+from deepfls.training.steps import Rows
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -13,8 +13,8 @@ from deepfls.nn import IT2FLS, T1FLS
 
 try:
     from deepfls.training import TrainConfig
-    from deepfls.training.batches import Rows
     from deepfls.training.loop import train
+    from deepfls.training.steps import Rows
 except ImportError:  # up to 0.1.0
     from deepfls.train import TrainConfig
     from deepfls.train.loop import Rows, train

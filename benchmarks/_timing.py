@@ -21,7 +21,7 @@ import torch
 from deepfls import FLSRegressor
 from deepfls.nn import GT2FLS, IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
-from deepfls.training.batches import Rows
+from deepfls.training.steps import Rows
 
 # Length of a window of short steps: long against the resolution of the clock, short against a time slice of the system.
 _WINDOW_SECONDS = 0.02

@@ -66,7 +66,7 @@ def main(rows: str, folder: Path, n_kills: int) -> None:
     FLSRegressor(**{**SETTINGS, "epochs": 1}).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 0.5])
     import safetensors.numpy  # noqa: F401
 
-    import deepfls.training.batches  # noqa: F401
+    import deepfls.training.steps  # noqa: F401
 
     folder.mkdir()
     began = time.perf_counter()

@@ -12,7 +12,7 @@ from torch import Tensor
 from deepfls.functional.losses import l2
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training import TrainConfig, TrainResult, train
-from deepfls.training.batches import Rows
+from deepfls.training.steps import Rows
 
 INTERRUPTED = "Training was interrupted in epoch {} of {}; {} kept."
 DIVERGED = (

@@ -17,7 +17,7 @@ from deepfls import FLSRegressor
 from deepfls.functional import karnik_mendel
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
-from deepfls.training.batches import Rows
+from deepfls.training.steps import Rows
 
 KINDS = ["t1", "h", "s", "hs"]
 # batch, features, rules, outputs

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from deepfls import FLSRegressor, load
-from deepfls.training.batches import ByKernel
 from deepfls.training.checkpoint import Checkpoints
+from deepfls.training.steps import ByKernel
 from stream_cases import SETTINGS, StopError, assert_same_bits, columns, regression, write
 
 PLANES: dict[str, Any] = {**SETTINGS, "kind": "gt2", "loss": "quantiles"}

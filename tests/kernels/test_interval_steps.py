@@ -12,7 +12,7 @@ import torch
 from deepfls.functional import losses
 from deepfls.kernels import compiled_outputs, compiled_step, kernels_off
 from deepfls.nn import GT2FLS, IT2FLS
-from deepfls.training.batches import Rows, mean_loss
+from deepfls.training.steps import Rows, mean_loss
 
 LOSSES: dict[str, Any] = {
     "l2": losses.l2,

@@ -9,8 +9,7 @@ import torch
 from deepfls.functional import losses
 from deepfls.kernels import compiled_outputs, compiled_step
 from deepfls.nn import IT2FLS, T1FLS
-from deepfls.training.batches import Batch, ByAutograd, ByKernel, Rows
-from deepfls.training.flat import FlatParameters
+from deepfls.training.steps import Batch, ByAutograd, ByKernel, FlatParameters, Rows
 
 DOUBLE = torch.float64
 TERMS = [[0, 1, -1], [1, 1, 0], [2, -1, 2], [0, 2, 1]]

@@ -14,7 +14,7 @@ from deepfls.functional.karnik_mendel import ALGORITHMS
 from deepfls.functional.reduction import REDUCTIONS
 from deepfls.nn import GT2FLS, IT2FLS, T1FLS
 from deepfls.training import TrainConfig, train
-from deepfls.training.batches import Rows
+from deepfls.training.steps import Rows
 
 UNCERTAINTIES = ["h", "s", "hs"]
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from deepfls.functional.losses import l2
 from deepfls.nn import IT2FLS, T1FLS
 from deepfls.training import TrainConfig
-from deepfls.training.batches import Rows
+from deepfls.training.steps import Rows
 from loop_cases import (
     assert_equal,
     assert_finite,

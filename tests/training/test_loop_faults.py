@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from deepfls.functional.losses import l2
-from deepfls.training.batches import Batch, Rows, step_for, summed_step
 from deepfls.training.distributed import Group
-from deepfls.training.flat import FlatParameters
+from deepfls.training.steps import Batch, FlatParameters, Rows, step_for, summed_step
 from loop_cases import (
     DIVERGED,
     INTERRUPTED,

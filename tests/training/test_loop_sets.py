@@ -8,7 +8,7 @@ import torch
 from deepfls.functional.losses import SetLoss, l2
 from deepfls.nn import IT2FLS
 from deepfls.training import TrainConfig
-from deepfls.training.batches import Rows
+from deepfls.training.steps import Rows
 from loop_cases import copies, new_system, run, wave
 
 

@@ -27,8 +27,8 @@ from deepfls.functional.losses import QuantileLoss
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS, T1FLS
 from deepfls.training import recipe
-from deepfls.training.batches import Rows
 from deepfls.training.recipe import TrainConfig
+from deepfls.training.steps import Rows
 
 System = T1FLS | IT2FLS
 # The path of a fit without a comparison.

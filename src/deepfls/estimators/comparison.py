@@ -19,8 +19,8 @@ from deepfls.estimators.choice import Choice, System, Task, array_of, choice_pat
 from deepfls.estimators.system_training import Run, correction_systems, trained_member
 from deepfls.kernels.threads import in_threads
 from deepfls.training import recipe
-from deepfls.training.batches import Rows
 from deepfls.training.partition import takes_lines
+from deepfls.training.steps import Rows
 
 # Outputs of a run, for every fold those for the rows held out and then those for its training rows.
 Outputs = list[Array]

@@ -28,12 +28,12 @@ from deepfls.kernels.threads import in_threads
 from deepfls.nn.general import GT2FLS
 from deepfls.nn.systems import IT2FLS
 from deepfls.training import recipe
-from deepfls.training.batches import Rows, mean_loss
 from deepfls.training.checkpoint import CheckpointFolder
 from deepfls.training.distributed import Group
 from deepfls.training.loop import TrainResult, train
 from deepfls.training.recipe import TrainConfig
 from deepfls.training.start import SPACING_ROWS, initialize_system, start_from_tree, width_limits
+from deepfls.training.steps import Rows, mean_loss
 from deepfls.training.terms import SAMPLE_ROWS, ConditionRevision
 
 if TYPE_CHECKING:

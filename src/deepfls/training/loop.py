@@ -18,19 +18,19 @@ from torch import Tensor
 
 from deepfls._files import arrays_under
 from deepfls.kernels.threads import one_blas_thread
-from deepfls.training.batches import (
+from deepfls.training.distributed import Group
+from deepfls.training.steps import (
     Batch,
     ByAutograd,
     ByKernel,
+    FlatParameters,
     LossFunction,
-    MemoryBatches,
     Rows,
     mean_loss,
+    optimizer_for,
     step_for,
     take_steps,
 )
-from deepfls.training.distributed import Group
-from deepfls.training.flat import FlatParameters, optimizer_for
 
 if TYPE_CHECKING:
     from deepfls.nn.systems import IT2FLS, T1FLS
@@ -45,6 +45,9 @@ _MAX_RETREATS = 3
 # The averaged schedule weighs the parameters after epoch t by about t to this power: half of the weight lies on the last
 # 7 % of the epochs. docs/recipe.md has the effect of other powers.
 _AVERAGE_POWER = 8.0
+
+# Rows of the steps that one batch holds: few enough that an interrupt and a progress bar are not delayed much.
+_ROWS_TOGETHER = 1 << 16
 
 # Seconds of compiling that a user would notice.
 _NOTICED = 1.0
@@ -62,6 +65,28 @@ class TrainResult:
 def _is_finite(vector: Tensor) -> bool:
     """The largest magnitude is NaN if one number is. A third of the time of ``isfinite``."""
     return math.isfinite(vector.abs().max()) if len(vector) else True
+
+
+class MemoryBatches:
+    """Pieces of the shuffled rows; ``drop_last`` leaves out the last, smaller one. The rows themselves are not moved.
+
+    An epoch has ``n_rows`` rows in ``n_steps`` steps. Its order follows from the state of the generator at its start, so
+    that state and the number of a step are all that a checkpoint needs to hold about the position in the data.
+    """
+
+    def __init__(self, rows: Rows, batch_size: int, *, drop_last: bool = False) -> None:
+        self._size = min(batch_size, len(rows))
+        self.n_steps = len(rows) // self._size if drop_last else -(-len(rows) // self._size)
+        self.n_rows = self.n_steps * self._size if drop_last else len(rows)
+        self._rows = rows
+
+    def epoch(self, generator: torch.Generator, first_step: int) -> Iterator[Batch]:
+        """The batches from ``first_step`` on, each of one step or more; draws the same whatever ``first_step`` is."""
+        order = torch.randperm(len(self._rows), generator=generator).numpy()
+        n_together = self._size * max(1, _ROWS_TOGETHER // self._size)
+        for first in range(first_step * self._size, self.n_rows, n_together):
+            end = min(first + n_together, self.n_rows)
+            yield Batch(self._rows, order, first, end, self._size, end - first)
 
 
 class TrainingState:

@@ -19,8 +19,8 @@ from deepfls.data.sources import ParquetSource
 from deepfls.data.summary import SourceRows
 from deepfls.data.tables import TableError
 from deepfls.kernels import mixing
-from deepfls.training.batches import Batch, Rows
 from deepfls.training.distributed import Group
+from deepfls.training.steps import Batch, Rows
 
 
 class Preparation(NamedTuple):

@@ -12,9 +12,10 @@ from torch import Tensor
 from deepfls.data.scaling import Scaling
 from deepfls.data.sources import ParquetSource
 from deepfls.data.tables import TableError
-from deepfls.training import batches as batches_module
-from deepfls.training.batches import MemoryBatches, Rows
+from deepfls.training import loop
 from deepfls.training.distributed import Group
+from deepfls.training.loop import MemoryBatches
+from deepfls.training.steps import Rows
 from deepfls.training.stream_batches import Preparation, StreamBatches, plan_epoch
 from stream_cases import columns, write
 
@@ -215,7 +216,7 @@ def test_memory_batches_leave_out_a_smaller_last_one() -> None:
 
 
 def test_many_steps_are_given_out_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batches_module, "_ROWS_TOGETHER", 12)
+    monkeypatch.setattr(loop, "_ROWS_TOGETHER", 12)
     batches = MemoryBatches(Rows.of(torch.zeros(23, 1), torch.zeros(23, 1)), 5)
     assert [(b.first, b.end, b.n_steps) for b in batches.epoch(torch.Generator(), 1)] == [(5, 15, 2), (15, 23, 2)]
 

@@ -14,10 +14,20 @@ from torch import Tensor
 from deepfls.functional.losses import LOSSES, SetLoss, l2
 from deepfls.kernels import kernels_off
 from deepfls.nn import IT2FLS, T1FLS
-from deepfls.training.batches import Batch, ByAutograd, ByKernel, Rows, step_for, take_steps
 from deepfls.training.distributed import Group
-from deepfls.training.flat import CompiledAdam, FlatParameters, TorchOptimizer, optimizer_for
 from deepfls.training.recipe import TrainConfig
+from deepfls.training.steps import (
+    Batch,
+    ByAutograd,
+    ByKernel,
+    CompiledAdam,
+    FlatParameters,
+    Rows,
+    TorchOptimizer,
+    optimizer_for,
+    step_for,
+    take_steps,
+)
 from loop_cases import copies, new_system, run, wave
 
 
