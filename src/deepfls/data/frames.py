@@ -164,7 +164,7 @@ def is_none(value: Any) -> bool:
 
 
 def _simple(values: Any) -> Any:
-    """An arrow array of numbers or durations as float64 with NaN; other types as they are, but simpler ones."""
+    """An arrow array of numbers or durations as float64 with NaN; other values decoded from run lengths and bytes."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -84,7 +84,7 @@ class Standardizer:
         return self
 
     def _of_known(self, rows: Array, unknown: Array, weight: Array | None) -> Standardizer:
-        """The same from the values that are known, column by column."""
+        """Statistics of the known values, column by column."""
         weights = np.where(unknown, 0.0, 1.0 if weight is None else weight[:, None])
         self.count = weights.sum(axis=0)
         known = np.where(unknown, 0.0, rows)

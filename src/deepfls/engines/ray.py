@@ -285,7 +285,7 @@ def _connected(
 
 @contextlib.contextmanager
 def _long_start_timeout() -> Iterator[None]:
-    """Let a fixed number of workers take ten minutes to find room, where the user has set no time.
+    """Let Ray wait ten minutes for the resources of a fixed number of workers, unless the user has set a time.
 
     Ray's minute is short on a busy machine. It stays where the run may go on with fewer workers: Ray notices a removed
     machine later than the loss of its worker, waits for it that long, and then takes those that are left.

@@ -134,7 +134,7 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
         return self
 
     def _targets(self, x: Array, y: Any, weight: Array | None) -> Targets:
-        """What to learn of a y, which is checked."""
+        """The targets of a y, after checks."""
         raise NotImplementedError
 
     def _source_targets(self, source: ParquetSource) -> tuple[ParquetSource, dict[str, Any]]:

@@ -126,7 +126,7 @@ class _HeldOut:
         return np.cumsum([0, *(len(held) for _, held in self._parts)])[:-1]
 
     def _loss(self, outputs: Array, first: int = 0) -> float:
-        """Mean loss of outputs (rows, outputs) for so many of the rows held out, from ``first`` on."""
+        """Mean loss of outputs (rows, outputs) for as many of the rows held out, from ``first`` on."""
         places = slice(first, first + len(outputs))
         target = self._target[places]
         weight = None if self._weight is None else self._weight[places]
@@ -169,9 +169,9 @@ class _HeldOut:
 
     def _fold_outputs(self, kept: Rows, held: Rows, choice: Choice, epochs: dict[int, float]) -> dict[float, Array]:
         """Mean outputs of systems trained on ``kept``, for the rows held out and then for these, by shares of epochs."""
-        x = torch.cat([held.x, kept.x])
+        run, x = self._run.with_choice(choice), torch.cat([held.x, kept.x])
 
-        def outputs_of_run(number: int, watch: Callable[[int], None]) -> dict[float, Array]:
+        def outputs_of_system(number: int, watch: Callable[[int], None]) -> dict[float, Array]:
             seen: dict[float, Array] = {}
 
             def note(epoch: int, system: System) -> None:
@@ -180,14 +180,14 @@ class _HeldOut:
                     seen[epochs[epoch]] = self._task.outputs(system, x)
 
             random = np.random.RandomState((self._seed + number) % 2**32)
-            member = trained_member(self._run.with_choice(choice), kept, random, watch=note, warns=False)
+            member = trained_member(run, kept, random, watch=note, warns=False)
             if member.result.stopped_by == "interrupt":
                 raise KeyboardInterrupt  # nothing is trained yet that could be kept
             return seen
 
-        runs = in_threads(outputs_of_run, range(min(self._run.settings.n_systems, _MOST_SYSTEMS)))
-        shares = (share for share in runs[0] if all(share in run for run in runs))
-        return {share: np.mean([run[share] for run in runs], axis=0) for share in shares}
+        found = in_threads(outputs_of_system, range(min(run.settings.n_systems, _MOST_SYSTEMS)))
+        shares = (share for share in found[0] if all(share in one for one in found))
+        return {share: np.mean([one[share] for one in found], axis=0) for share in shares}
 
     def _held_out(self, outputs: Outputs, corrected_rules: int | None = None) -> Array:
         """Outputs for the rows held out; with ``corrected_rules`` plus those of corrections with so many rules.
@@ -353,7 +353,7 @@ def _useful_share(losses: dict[float, float]) -> float:
 
 
 def _with_copies(rows: Rows) -> Rows:
-    """Rows of whole weights as so many copies.
+    """Rows whose weights are multiples of the smallest one, each as that many copies.
 
     A fit merges equal rows. New rows may equal training rows as often as these equal each other, and a choice has to see
     that: copies may lie on both sides of a fold.

@@ -286,7 +286,7 @@ class _Fit:
 
 
 def _finish(run: Run, members: list[Member], choice: Choice | None) -> None:
-    """Trained systems in float64, with the line of the choice mixed in, and with what is frozen as it was."""
+    """Convert trained systems to float64, mix in the line of the choice, and restore frozen values."""
     for number, member in enumerate(members):
         system = member.system
         # Trained in `dtype`, kept in float64: predictions then do not depend on how rows are divided into batches.

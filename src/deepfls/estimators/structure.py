@@ -145,7 +145,7 @@ def structure_for(
 # Rules and sets that stay as they are
 
 
-def rule_numbers(frozen_rules: Any, n_rules: int) -> list[int]:
+def frozen_rule_numbers(frozen_rules: Any, n_rules: int) -> list[int]:
     """Numbers of rules, from 0, each checked."""
     given = [] if frozen_rules is None else [frozen_rules] if isinstance(frozen_rules, int) else list(frozen_rules)
     return [check_count("frozen_rules", rule, 0, n_rules - 1) for rule in given]
@@ -155,7 +155,7 @@ def frozen_masks(
     system: T1FLS | IT2FLS, settings: Settings, structure: Structure, names: Sequence[str]
 ) -> dict[str, Tensor]:
     """Of parameters by name, masks of the values that the settings freeze; empty where there are none."""
-    rules = rule_numbers(settings.frozen_rules, structure.n_rules)
+    rules = frozen_rule_numbers(settings.frozen_rules, structure.n_rules)
     antecedents = system.antecedents
     sets = torch.zeros(antecedents.n_sets, antecedents.n_features, dtype=torch.bool)
     if settings.frozen_terms is not None and settings.frozen_terms is not False:
@@ -201,7 +201,7 @@ def _places(chosen: Any, names: Sequence[str]) -> list[int]:
 
 
 def restore_frozen(system: T1FLS | IT2FLS, masks: Mapping[str, Tensor], earlier: T1FLS | IT2FLS) -> None:
-    """Give the frozen values of a system all the digits that they had in an earlier one."""
+    """Copy the frozen values from an earlier system, with all digits."""
     before = dict(earlier.named_parameters())
     with torch.no_grad():
         for name, parameter in system.named_parameters():

@@ -22,7 +22,7 @@ from deepfls.data.arrays import Samples, TrainingData
 from deepfls.data.columns import Columns
 from deepfls.estimators.choice import USUAL_PATH, Choice, System, Task, scale_consequents
 from deepfls.estimators.settings import DTYPES, Settings
-from deepfls.estimators.structure import Structure, frozen_masks, rule_numbers
+from deepfls.estimators.structure import Structure, frozen_masks, frozen_rule_numbers
 from deepfls.functional.constants import SMALLEST_ALPHA
 from deepfls.kernels.threads import in_threads
 from deepfls.nn.general import GT2FLS
@@ -212,7 +212,7 @@ def kept_parts(run: Run, system: System, rows: Rows | None) -> dict[str, Any]:
     if rows is None:
         rows = run.rows(run.data.measured.take(evenly_spaced(run.data.measured.n_rows, SAMPLE_ROWS)))
     fixed = np.zeros(run.structure.n_rules, dtype=bool)
-    fixed[rule_numbers(run.settings.frozen_rules, run.structure.n_rules)] = True
+    fixed[frozen_rule_numbers(run.settings.frozen_rules, run.structure.n_rules)] = True
     revise = ConditionRevision(
         system,
         rows.x,

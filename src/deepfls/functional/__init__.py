@@ -54,7 +54,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Functional(ModuleType):
-    """This package. Its karnik_mendel is the function, also after the file of that name is read."""
+    """This package, whose karnik_mendel is the function, also after the module of that name is imported."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         is_file = isinstance(value, ModuleType) and name in __all__

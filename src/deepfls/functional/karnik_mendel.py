@@ -236,7 +236,7 @@ def _enumerate(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReduced
 
 
 def _iterative(lower: Tensor, upper: Tensor, consequents: Tensor) -> TypeReducedSet:
-    """The classic algorithm, sample by sample, in NumPy: the least overhead this way of working allows."""
+    """The classic algorithm, sample by sample, in NumPy, whose calls have less overhead than those of torch."""
     # float64 for its sums: one sample's P numbers cost the same in either precision.
     lows, ups, ys = (t.detach().cpu().double().numpy() for t in (lower, upper, consequents))
     batch, _, n_outputs = ys.shape

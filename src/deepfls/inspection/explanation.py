@@ -310,5 +310,5 @@ def _ends_at(group: PlainOutput, *index: int) -> dict[str, float]:
 
 
 def _named_values(names: Sequence[str], values: Array) -> list[dict[str, Any]]:
-    """A list rather than an object, because names may be equal."""
+    """Names and values for JSON, as a list because names may be equal."""
     return [{"name": name, "value": float(value)} for name, value in zip(names, values, strict=True)]

@@ -107,7 +107,7 @@ class _FLS(ConstrainedModule):
 
 
 def _is_hooked(module: nn.Module) -> bool:
-    """True if a call of a module runs code beside its own forward. torch has no public question for hooks."""
+    """True if a call of a module runs code beside its own forward. torch has no public function for hooks."""
     own = any(getattr(module, name) for name in _HOOKS) or "forward" in vars(module)
     return own or any(getattr(torch_module, f"_global{name}") for name in _HOOKS)
 

@@ -237,7 +237,7 @@ def _number(path: Path) -> int:
 
 
 def _flush_folder(path: Path) -> None:
-    """A new name is on the disk only when its folder is."""
+    """Flush a folder to disk; before that, a crash may lose the name of a new file."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -63,7 +63,7 @@ class TrainResult:
 
 
 def _is_finite(vector: Tensor) -> bool:
-    """The largest magnitude is NaN if one number is. A third of the time of ``isfinite``."""
+    """Whether all numbers are finite. The largest magnitude shows it in a third of the time of ``isfinite``."""
     return math.isfinite(vector.abs().max()) if len(vector) else True
 
 
