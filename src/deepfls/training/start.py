@@ -14,7 +14,7 @@ from torch import Tensor
 
 from deepfls._checks.arguments import check_number, check_option
 from deepfls._checks.tensors import check_magnitude_values
-from deepfls._checks.values import Array, fold_rows, known_mean
+from deepfls._checks.values import Array, evenly_spaced, fold_rows, known_mean
 from deepfls.functional.constants import MAX_SIGMA, MIN_SIGMA
 from deepfls.functional.firing import relative_firing, share_of
 from deepfls.nn.general import GT2FLS
@@ -27,6 +27,8 @@ CONSEQUENTS = ("ridge", "random")
 # Largest number of elements of one chunk of the design matrix, and of unknowns of one linear solve.
 _CHUNK_ELEMENTS = 2**18
 _MAX_UNKNOWNS = 3_000
+# Rows from which the starting widths are taken.
+_WIDTH_ROWS = 5_000
 # Least width of a set in spacings of the data, largest in ranges of it, and the rows from which the spacing is taken.
 _NARROWEST, _WIDEST, SPACING_ROWS = 0.05, 4.0, 1_000
 # Width of a set in lengths of the side of its leaf, also where training follows; in ranges where a leaf is not bounded;
@@ -80,7 +82,8 @@ def initialize_system(
     # In a geometric mean of grades every input has its share; the inputs of a category have that of one input together.
     n_inputs = system.n_features - sum(end - first - 1 for first, end in groups)
     width *= float(np.sqrt(share_of(system.tnorm, system.n_features) / share_of(system.tnorm, n_inputs)))
-    sigmas = _within_limits(system, torch.from_numpy(start_sigmas(rows, width, groups)).expand(n_sets, -1))
+    some = rows[evenly_spaced(len(rows), _WIDTH_ROWS)]
+    sigmas = _within_limits(system, torch.from_numpy(start_sigmas(some, width, groups)).expand(n_sets, -1))
     seed = torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))
     shape = (n_sets, system.n_features)
     if isinstance(system, IT2FLS):
