@@ -73,6 +73,7 @@ class ParquetFiles:
         ]
         self.groups: list[RowGroup] = []  # those that have rows, in the order of the files
         self.sizes: list[int] = []
+        self._digests: list[str] = []  # of the footers, which hold size, smallest and largest value of every column
         self._other_schemas: dict[int, pa.Schema] = {}
         self._open: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -91,6 +92,9 @@ class ParquetFiles:
                     self.groups.append(RowGroup(number, group, count, n_rows))
                 n_rows += count
             self.sizes.append(n_rows - before)
+            footer = pa.BufferOutputStream()
+            opened.metadata.write_metadata_file(footer)
+            self._digests.append(hashlib.sha256(footer.getvalue()).hexdigest()[:16])
         self.n_rows = n_rows
         if n_rows == 0:
             raise TableError(f"{self.label} must have rows, got column names only.")
@@ -153,8 +157,9 @@ class ParquetFiles:
         return DataTable(table, label, (Path(self.files[group.file]),), (group.n_rows,))
 
     def fingerprint(self) -> list[list[Any]]:
-        """Names and rows of the files, which distinguish these data from others."""
-        return [[Path(file).name, size] for file, size in zip(self.files, self.sizes, strict=True)]
+        """Names, rows and digests of the files, which distinguish these data from others, also from newer ones."""
+        facts = zip(self.files, self.sizes, self._digests, strict=True)
+        return [[Path(file).name, size, digest] for file, size, digest in facts]
 
     def _opened(self, number: int) -> Any:
         from pyarrow import parquet
@@ -188,7 +193,13 @@ def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
 
     text = str(path)
     if filesystem is None and "://" not in text:
-        return [(None, str(file)) for file in find_files(path)]
+        files = find_files(path)
+        sheet = next((file for file in files if file.name.lower().endswith(".xlsx")), None)
+        if sheet is not None:
+            raise TableError(
+                f"{quoted(sheet)} is an Excel workbook, which is read without --stream: save it as CSV to stream it."
+            )
+        return [(None, str(file)) for file in files]
     if filesystem is None and text.lower().startswith("http"):
         raise TableError(of_address(text))
     try:
