@@ -177,6 +177,33 @@ def test_mistyped_option_suggests_the_nearest(refused: Refused, name: str, hint:
     assert message == f"There is no option {name}.{hint} See 'deepfls train --help'."
 
 
+def test_several_values_behind_one_option_are_told(refused: Refused) -> None:
+    told = "An option takes one value, so repeat it for several; put quotes around a pattern or a name with blanks."
+    assert told in refused("train", "plant.csv", "--target", "y", "--feature", "x", "z", code=2)
+    assert refused("train", "plant.csv", "--target", "y", "--feature", "x,z", code=1).endswith("Name 'x', 'z' one by one.")
+
+
+def test_home_folder_is_found_where_no_shell_expands_it(
+    run: Run, config: Callable[[str], None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    config(RUN + 'data = "~/plant.csv"\n')
+    run("train", "--config", "run.toml", "--out=~/home.fls")
+    assert (folder / "home.fls").is_file()
+
+
+def test_settings_that_contradict_each_other_are_wrong_use(refused: Refused) -> None:
+    message = "--loss quantiles must come with --kind gt2, whose planes are quantiles, got --kind it2."
+    assert refused("train", "plant.csv", "--target", "y", "--feature", "x", "--loss", "quantiles", code=2) == message
+
+
+@pytest.mark.parametrize("value", ["betas=[0.9]", "betas=[2,3]", "eps=abc", "amsgrad=5", "differentiable=true"])
+def test_value_that_the_optimizer_does_not_take_is_told(refused: Refused, value: str) -> None:
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", "--optimizer-options", value)
+    assert refused(*arguments, code=2).startswith("--optimizer-options must be values that the optimizer takes, got {'")
+
+
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_renamed_option_is_refused_with_its_name(refused: Refused, old: str, new: str) -> None:
     message = refused("train", "plant.csv", old, "3", code=2)

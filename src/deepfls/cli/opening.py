@@ -103,6 +103,8 @@ def open_model(path: Path, *, targets: Sequence[str] = ()) -> Model:
 
     estimator = load(path)
     layout = layout_of(estimator)
+    if len(set(targets)) < len(targets):
+        raise UsageError(f"--target must be given once for every column, got {listed(targets)}.")
     if layout.targets and targets and len(targets) != len(layout.targets):
         raise UsageError(f"--target must be given {len(layout.targets)} times for this model, got {len(targets)}.")
     if targets:
@@ -134,6 +136,12 @@ def check_output(out: Path | None, *, force: bool, inputs: Sequence[Path | str] 
         raise UsageError(f"--out must not be a file that is read, got {quoted(out)}.")
     if out.exists() and not force:
         raise UsageError(f"{quoted(out)} already exists: replace it with --force, or give another --out.")
+
+
+def check_model_ending(out: Path) -> None:
+    """Refuse the ending of a table or of rules for a model file, which no command would read as a model."""
+    if out.name.lower().endswith((*ENDINGS, ".fis")):
+        raise UsageError(f"--out must be a model file, such as {out.with_suffix('.fls').name}, got {str(out)!r}.")
 
 
 def check_ending(out: Path) -> None:

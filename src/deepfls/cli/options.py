@@ -12,6 +12,7 @@ import ast
 import functools
 import inspect
 import json
+import os
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -97,6 +98,14 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
 
 # An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
 _ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
+# Arguments and methods that options do not name.
+_OTHER_NAMES = {
+    "; warm_start=False starts anew": "; training without --start starts anew",
+    "warm_start=True": "--start",
+    "predict_interval": "Intervals",
+    "predict_set": "Sets of classes",
+    "predict_quantiles": "Quantiles",
+}
 # The name of an argument alone, which the underscore distinguishes from a word.
 _BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
 _WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
@@ -109,14 +118,20 @@ def in_options(text: str, names: Collection[str]) -> str:
     --------
     >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
     'train with --kind t1, or --margin none; --decimal , decides.'
+    >>> in_options("train with refit=False or kind='t1'.", ["kind", "refit"])
+    'train with --no-refit or --kind t1.'
     >>> in_options("hold more out with calibration_fraction.", ["calibration_fraction"])
     'hold more out with --calibration-fraction.'
     """
 
     def option_for(found: re.Match[str]) -> str:
         value = found[2] or (found[3] or "").replace("None", "none")
+        if value in ("True", "False"):
+            return option_of(found[1] if value == "True" else f"no_{found[1]}") if found[1] in names else found[0]
         return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
 
+    for name, words in _OTHER_NAMES.items():
+        text = text.replace(name, words)
     named = _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
     return _BARE.sub(lambda found: option_of(found[0]) if found[0] in names else found[0], named)
 
@@ -127,10 +142,20 @@ def errors_by_option(names: Collection[str]) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError) as error:
-        found = re.match(r"(\w+) (must|has|takes) ", str(error))
+        found = re.match(r"(\w+)(=\S+)? (must|has|takes) ", str(error))
         if found is None or found[1] not in names:
             raise
-        raise UsageError(str(error).replace(found[1], option_of(found[1]), 1)) from error
+        text = str(error) if found[2] else str(error).replace(found[1], option_of(found[1]), 1)
+        raise UsageError(text) from error
+
+
+# Paths that a shell does not expand: those behind = and in the file of --config.
+_PATHS = ("data", "model", "rules", "start", "out", "checkpoint_dir")
+
+
+def _from_home(path: Any) -> Any:
+    """A path with the home folder in place of ~."""
+    return type(path)(os.path.expanduser(path)) if str(path).startswith(("~/", "~\\")) else path  # noqa: PTH111  # raises no error
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -141,6 +166,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*, quiet: bool, json: bool, debug: bool, **given: Any) -> None:
+        given = {name: _from_home(value) if name in _PATHS else value for name, value in given.items()}
         names = {*all_settings(), *described}
         output = CommandOutput(quiet=quiet, json=json, worded=lambda text: in_options(text, names))
         with output.shown_warnings():

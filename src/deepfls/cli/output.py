@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from deepfls._checks.arguments import nearest, printable
+from deepfls._checks.arguments import nearest, printable, quoted
 
 ERROR, USAGE, INTERRUPT = 1, 2, 130
 # Options of earlier versions and their names today.
@@ -194,6 +194,8 @@ class OneLineGroup(TyperGroup):
         args = sys.argv[1:] if args is None else list(args)
         # Read here, because the option parser itself may fail.
         debug = "--debug" in args
+        if sys.stderr is None:  # closed by the caller
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # until the process ends
         if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without a character, such as ², shows ? in its place
             sys.stdout.reconfigure(errors="replace")
         try:
@@ -227,7 +229,13 @@ def _sentence(error: Exception) -> str:
         text = _unknown_option(unknown, context) if unknown else str(error.format_message())  # type: ignore[attr-defined]  # all have it
         text = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", text)  # older versions of typer repeat the hint of click
         text = text if text.endswith((".", "?")) else f"{text}."
+        if "unexpected extra argument" in text:
+            text += (
+                " An option takes one value, so repeat it for several; put quotes around a pattern or a name with blanks."
+            )
         return f"{text} See '{getattr(context, 'command_path', 'deepfls')} --help'."
+    if isinstance(error, UnicodeEncodeError):
+        return f"Names of files and columns must be UTF-8 text, got {quoted(error.object)}: rename it."
     if isinstance(error, MemoryError):
         return "There is not enough memory: use fewer rows, columns or rules."
     if isinstance(error, OSError) and error.strerror:

@@ -132,9 +132,10 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
     """Refuse options that no estimator checks."""
     if "data" not in given:
         raise UsageError("DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'.")
-    from deepfls.cli.opening import check_target_given
+    from deepfls.cli.opening import check_model_ending, check_target_given
 
     check_target_given(given)
+    check_model_ending(given["out"])
     o.check_choice("--task", given.get("task", "auto"), _TASKS)
     fraction, seed = given.get("test_fraction", 0.0), given.get("random_state", 0)
     if not 0.0 <= fraction < 1.0:
