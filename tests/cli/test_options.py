@@ -296,6 +296,16 @@ def test_wrong_config_is_told(refused: Refused, config: Callable[[str], None], t
     assert got.startswith(message) if message.endswith(": ") else got == message
 
 
+def test_config_with_a_byte_order_mark_or_a_date_is_read(
+    run: Run, refused: Refused, config: Callable[[str], None], folder: Path
+) -> None:
+    config("\ufeff" + RUN)
+    assert settings(run)["n_rules"] == 2
+    config(RUN + "start = 2024-01-31\n")
+    message = "There is no file of rules '2024-01-31'."
+    assert refused("train", "plant.csv", "--config", "run.toml", "--out", "d.fls", code=2) == message
+
+
 def test_config_that_is_no_toml_is_told(refused: Refused, config: Callable[[str], None]) -> None:
     config("n_rules 3\n")
     assert refused("train", "plant.csv", "--config", "run.toml", code=2).startswith("'run.toml' is not valid TOML: ")

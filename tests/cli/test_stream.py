@@ -309,7 +309,7 @@ def test_predict_keeps_files_that_are_no_predictions(
 
 def test_workbook_is_told_how_to_be_streamed(refused: Refused, folder: Path) -> None:
     (folder / "t.xlsx").write_bytes(b"PK")
-    message = "'t.xlsx' is an Excel workbook, which is read without --stream: save it as CSV to stream it."
+    message = "'t.xlsx' is not a Parquet file, or it is truncated or damaged: save the sheet as CSV."
     assert refused("train", "t.xlsx", "--target", "y", "--stream", code=1) == message
 
 

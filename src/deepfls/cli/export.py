@@ -116,8 +116,8 @@ def import_model(
     """Make a model of rules that an expert wrote in a .fis file, as MATLAB and Octave save them."""
     from deepfls.cli.opening import check_model_ending, check_output
 
-    out = rules.with_suffix(".fls") if out is None else out
     _check_exists(rules)
+    out = rules.with_suffix(".fls") if out is None else out
     if out == rules:
         raise UsageError(f"RULES must be a file of rules, such as expert.fis, got the model file {str(rules)!r}.")
     check_model_ending(out)

@@ -22,7 +22,7 @@ from deepfls._checks.arguments import listed, quoted
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.cli.output import CommandOutput, UsageError
-from deepfls.data.frames import raw_table
+from deepfls.data.frames import as_text, kind_of, raw_table
 from deepfls.data.layout import has_targets, learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.tables import DELIMITED, ENDINGS, DataTable, TableError, find_files, no_such_file, read_table
@@ -120,8 +120,8 @@ def check_targets_named(names: Sequence[str]) -> None:
 
 def check_output(out: Path | None, *, force: bool, inputs: Sequence[Path | str] = ()) -> None:
     """Refuse, before any work, inputs that do not exist, and an output that is a folder, exists or is one of them."""
-    # A model file, a Path, that does not exist is reported when it is opened.
-    read = [file for source in inputs if not isinstance(source, Path) or source.exists() for file in find_files(source)]
+    # A model file, a Path, that is no file is reported when it is opened.
+    read = [file for source in inputs if not isinstance(source, Path) or source.is_file() for file in find_files(source)]
     if out is None:
         return
     if str(out) == "-":
@@ -150,6 +150,10 @@ def check_ending(out: Path) -> None:
         raise UsageError(f"--out must end in {', '.join(_WRITTEN)}, got {str(out)!r}.")
 
 
+# Kinds of columns that arrow writes to no CSV file, or under some types only.
+_AS_TEXT = ("text", "bytes", "nested")
+
+
 def write_table(out: Path, table: pa.Table) -> None:
     """Write a table to a CSV or Parquet file, completely or not at all."""
     from pyarrow import parquet
@@ -168,6 +172,9 @@ def csv_bytes(table: pa.Table) -> bytes:
     csv.writer(header, lineterminator="\n").writerow(table.schema.names)
     types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in table.schema]
     columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
+    # What CSV cannot hold, such as lists, is written as its text.
+    columns = [as_text(column) if kind_of(column) in _AS_TEXT else column for column in columns]
+    types = [column.type for column in columns]
     special = any(
         pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py()
         for column, kind in zip(columns, types, strict=True)

@@ -355,6 +355,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
 
+    path = _from_home(path)
     label, content = quoted(path), _parse_toml(Path(path))
     known = {parameter.name: parameter for parameter in ctx.command.params if parameter.name not in _NOT_IN_FILE}
     commands = getattr(ctx.find_root().command, "commands", {})
@@ -393,7 +394,7 @@ def _option_text(parameter: Any, value: Any) -> str | list[str] | None:
     if isinstance(value, dict):
         value = [f"{key}={json.dumps(item)}" for key, item in value.items()]
     several = isinstance(value, list)
-    texts = [item if isinstance(item, str) else json.dumps(item) for item in (value if several else [value])]
+    texts = [item if isinstance(item, str) else json.dumps(item, default=str) for item in (value if several else [value])]
     if texts == ["auto"] and getattr(parameter, "is_flag", False):
         return None
     if getattr(parameter, "multiple", False):
@@ -411,7 +412,7 @@ def _parse_toml(path: Path) -> dict[str, Any]:
     except ModuleNotFoundError:  # Python 3.10
         import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]  # the same, for 3.10
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a byte order mark
     except FileNotFoundError:
         raise UsageError(no_such_file(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -21,7 +21,16 @@ from deepfls._checks.arguments import listed, quoted
 from deepfls._files import cache_folder, replaced_file
 from deepfls.data.csv_form import open_csv_form
 from deepfls.data.frames import KINDS, kind_of
-from deepfls.data.tables import CSV_ENDINGS, PANDAS_INDEX, DataTable, TableError, file_errors, find_files, of_address
+from deepfls.data.tables import (
+    CSV_ENDINGS,
+    PANDAS_INDEX,
+    DataTable,
+    TableError,
+    file_errors,
+    find_files,
+    hint_for,
+    of_address,
+)
 
 # Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16
@@ -176,7 +185,8 @@ class ParquetFiles:
             # On a remote filesystem many small reads take longer than one that fetches a little too much.
             opened = parquet.ParquetFile(handle, pre_buffer=system is not None)
         except pa.ArrowInvalid:
-            raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged.") from None
+            advice = hint_for(file, stream=True)
+            raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged{advice}.") from None
         except (pa.ArrowException, OSError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise TableError(f"{quoted_file(file)} cannot be read: {reason.rstrip('.')}.") from error
@@ -193,13 +203,7 @@ def _found(path: str | Path, filesystem: Any) -> list[tuple[Any, str]]:
 
     text = str(path)
     if filesystem is None and "://" not in text:
-        files = find_files(path)
-        sheet = next((file for file in files if file.name.lower().endswith(".xlsx")), None)
-        if sheet is not None:
-            raise TableError(
-                f"{quoted(sheet)} is an Excel workbook, which is read without --stream: save it as CSV to stream it."
-            )
-        return [(None, str(file)) for file in files]
+        return [(None, str(file)) for file in find_files(path)]
     if filesystem is None and text.lower().startswith("http"):
         raise TableError(of_address(text))
     try:

@@ -186,12 +186,20 @@ def no_such_file(path: Path, what: str = "file") -> str:
     return f"There is no {what} {quoted(path)}.{hint}"
 
 
+def hint_for(path: str | Path, *, stream: bool = False) -> str:
+    """What to do with a file of this ending, after a colon; "" where it may be anything."""
+    ending = Path(path).suffix.lower()
+    hint = (
+        "save the sheet as CSV" if stream and ending == ".xlsx" else None if stream and not ending else _HINTS.get(ending)
+    )
+    return "" if hint is None else f": {hint}"
+
+
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
     name = path.name.lower()
     label = quoted(path)
     if not name.endswith(ENDINGS):
-        hint = _HINTS.get(path.suffix.lower())
-        raise TableError(f"{label} must end in {', '.join(ENDINGS)}{'' if hint is None else f': {hint}'}.")
+        raise TableError(f"{label} must end in {', '.join(ENDINGS)}{hint_for(path)}.")
     with file_errors(label):
         if name.endswith(PARQUET_ENDINGS):
             table = _read_parquet(path, label)
