@@ -301,7 +301,7 @@ def test_config_with_a_byte_order_mark_or_a_date_is_read(
 ) -> None:
     config("\ufeff" + RUN)
     assert settings(run)["n_rules"] == 2
-    config(RUN + "start = 2024-01-31\n")
+    config('target = "y"\nstart = 2024-01-31\n')
     message = "There is no file of rules '2024-01-31'."
     assert refused("train", "plant.csv", "--config", "run.toml", "--out", "d.fls", code=2) == message
 
