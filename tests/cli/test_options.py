@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.cli import options
-from deepfls.cli.output import RENAMED, CommandOutput, UsageError
+from deepfls.cli.output import RENAMED, CommandOutput, UsageError, in_options
 from deepfls.cli.train import train
 
 Run = Callable[..., Any]
@@ -348,4 +348,4 @@ def test_mapping_is_given_by_pairs_or_by_its_name() -> None:
     ],
 )
 def test_messages_of_the_library_name_options(text: str, shown: str) -> None:
-    assert options.in_options(text, {*options.all_settings(), "margin", "plane"}) == shown
+    assert in_options(text, {*options.all_settings(), "margin", "plane"}) == shown

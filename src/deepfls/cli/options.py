@@ -25,7 +25,8 @@ import typer
 from typer.core import TyperCommand
 
 from deepfls._checks.arguments import did_you_mean, quoted
-from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, started_processes
+from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, in_options, started_processes
+from deepfls.cli.output import option_of as option_of
 
 DATA, RUN, SETTINGS, OUTPUT = "Data", "Run", "Settings of FLSRegressor and FLSClassifier", "Output"
 NULLS = ("drop", "error")
@@ -72,11 +73,6 @@ _SHARED: dict[str, Any] = {
 }
 
 
-def option_of(name: str) -> str:
-    """The option of a parameter."""
-    return "--" + name.replace("_", "-")
-
-
 def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
@@ -94,46 +90,6 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
     if with_ray and started_processes() > 1:
         raise UsageError("--engine ray must be given without torchrun, because Ray starts the workers.")
     return with_ray
-
-
-# An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
-_ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
-# Arguments and methods that options do not name.
-_OTHER_NAMES = {
-    "; warm_start=False starts anew": "; training without --start starts anew",
-    "warm_start=True": "--start",
-    "predict_interval": "Intervals",
-    "predict_set": "Sets of classes",
-    "predict_quantiles": "Quantiles",
-}
-# The name of an argument alone, which the underscore distinguishes from a word.
-_BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
-_WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
-
-
-def in_options(text: str, names: Collection[str]) -> str:
-    """A message of the library with the options of the command line in place of arguments of Python.
-
-    Examples
-    --------
-    >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
-    'train with --kind t1, or --margin none; --decimal , decides.'
-    >>> in_options("train with refit=False or kind='t1'.", ["kind", "refit"])
-    'train with --no-refit or --kind t1.'
-    >>> in_options("hold more out with calibration_fraction.", ["calibration_fraction"])
-    'hold more out with --calibration-fraction.'
-    """
-
-    def option_for(found: re.Match[str]) -> str:
-        value = found[2] or (found[3] or "").replace("None", "none")
-        if value in ("True", "False"):
-            return option_of(found[1] if value == "True" else f"no_{found[1]}") if found[1] in names else found[0]
-        return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
-
-    for name, words in _OTHER_NAMES.items():
-        text = text.replace(name, words)
-    named = _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
-    return _BARE.sub(lambda found: option_of(found[0]) if found[0] in names else found[0], named)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -50,6 +50,51 @@ _ParserError: type[Exception] = typer.BadParameter.__mro__[2]
 
 class UsageError(Exception):
     """A command was called with options that cannot work."""
+
+
+def option_of(name: str) -> str:
+    """The option of a parameter."""
+    return "--" + name.replace("_", "-")
+
+
+# An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
+_ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
+# Arguments and methods that options do not name.
+_OTHER_NAMES = {
+    "; warm_start=False starts anew": "; training without --start starts anew",
+    "warm_start=True": "--start",
+    "predict_interval": "Intervals",
+    "predict_set": "Sets of classes",
+    "predict_quantiles": "Quantiles",
+}
+# The name of an argument alone, which the underscore distinguishes from a word.
+_BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
+_WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
+
+
+def in_options(text: str, names: Collection[str]) -> str:
+    """A message of the library with the options of the command line in place of arguments of Python.
+
+    Examples
+    --------
+    >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
+    'train with --kind t1, or --margin none; --decimal , decides.'
+    >>> in_options("train with refit=False or kind='t1'.", ["kind", "refit"])
+    'train with --no-refit or --kind t1.'
+    >>> in_options("hold more out with calibration_fraction.", ["calibration_fraction"])
+    'hold more out with --calibration-fraction.'
+    """
+
+    def option_for(found: re.Match[str]) -> str:
+        value = found[2] or (found[3] or "").replace("None", "none")
+        if value in ("True", "False"):
+            return option_of(found[1] if value == "True" else f"no_{found[1]}") if found[1] in names else found[0]
+        return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
+
+    for name, words in _OTHER_NAMES.items():
+        text = text.replace(name, words)
+    named = _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
+    return _BARE.sub(lambda found: option_of(found[0]) if found[0] in names else found[0], named)
 
 
 def shown(name: object, style: str = "", width: int | None = None) -> Text:
