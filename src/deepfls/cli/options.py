@@ -350,7 +350,10 @@ def _option_text(parameter: Any, value: Any) -> str | list[str] | None:
     if isinstance(value, dict):
         value = [f"{key}={json.dumps(item)}" for key, item in value.items()]
     several = isinstance(value, list)
-    texts = [item if isinstance(item, str) else json.dumps(item, default=str) for item in (value if several else [value])]
+    texts = [
+        json.dumps(item, default=str) if isinstance(item, bool | int | float | list | dict) else str(item)
+        for item in (value if several else [value])
+    ]
     if texts == ["auto"] and getattr(parameter, "is_flag", False):
         return None
     if getattr(parameter, "multiple", False):
