@@ -60,6 +60,8 @@ def export(
     for name in given:
         if target not in _TAKEN_BY[name].split():
             raise UsageError(f"--{name} must not be given with --to {target}, which does not take it.")
+    if plane is not None and not 0.0 < plane <= 1.0:
+        raise UsageError(f"--plane must be greater than 0 and at most 1, got {plane}.")
     check_output(out, force=force, inputs=[model])
     with output.working("exporting"):
         opened = open_model(model)

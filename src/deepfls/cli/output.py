@@ -63,6 +63,7 @@ _ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)
 _OTHER_NAMES = {
     "; warm_start=False starts anew": "; training without --start starts anew",
     "warm_start=True": "--start",
+    "with group_calibration=None": "without --group-calibration",
     "predict_interval": "Intervals",
     "predict_set": "Sets of classes",
     "predict_quantiles": "Quantiles",
