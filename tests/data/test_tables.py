@@ -162,6 +162,20 @@ def test_file_of_another_kind_is_refused_with_what_to_do(write: Write, name: str
     assert refused(write(name, content)) == f"'{name}' {message}."
 
 
+def test_hidden_sheet_of_a_workbook_is_not_read(write: Write) -> None:
+    path = write("t.xlsx", "")
+    book = openpyxl.Workbook()
+    book.active.sheet_state = "hidden"
+    data = book.create_sheet("Data")
+    for sheet, rows in ((book.active, (["colour", "code"], ["red", 1])), (data, (["a", "y"], [1.5, 2], [2.5, 3]))):
+        for row in rows:
+            sheet.append(row)
+    book.active = 1
+    book.save(path)
+    with pytest.warns(UserWarning, match="of which 'Data' is read"):
+        assert read_table(path).names == ["a", "y"]
+
+
 def test_first_sheet_of_a_workbook_is_read_and_told(write: Write) -> None:
     path = write("t.xlsx", "")
     book = openpyxl.Workbook()
