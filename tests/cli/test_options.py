@@ -296,6 +296,16 @@ def test_wrong_config_is_told(refused: Refused, config: Callable[[str], None], t
     assert got.startswith(message) if message.endswith(": ") else got == message
 
 
+@pytest.mark.parametrize("flags", [(), ("--stream",)])
+def test_config_is_not_replaced_by_the_model(
+    refused: Refused, config: Callable[[str], None], folder: Path, flags: tuple[str, ...]
+) -> None:
+    config(RUN)
+    arguments = ("train", "plant.csv", "--config", "run.toml", "--out", "run.toml", "--force", *flags)
+    assert refused(*arguments, code=2) == "--out must not be a file that is read, got 'run.toml'."
+    assert (folder / "run.toml").read_text() == RUN
+
+
 def test_config_with_a_byte_order_mark_or_a_date_is_read(
     run: Run, refused: Refused, config: Callable[[str], None], folder: Path
 ) -> None:

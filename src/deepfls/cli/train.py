@@ -158,7 +158,9 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, tell_of_copies, weights, with_targets
     from deepfls.data.tables import read_table
 
-    check_output(given["out"], force=given["force"], inputs=[given["data"]])
+    check_output(
+        given["out"], force=given["force"], inputs=[given["data"], *([given["config"]] if "config" in given else [])]
+    )
     with output.working("reading the table"):
         table = read_table(given["data"])
         start = started_from(given["start"], arguments) if "start" in given else None
@@ -204,7 +206,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             checkpoints = Checkpoints(given["checkpoint_dir"], given.get("checkpoint_every", 200), resume=resume)
     with process_group() as group:
         with group.together(), o.errors_by_option(("nulls", "buffer_rows")):
-            local = [] if "://" in given["data"] else [given["data"]]
+            local = [given[name] for name in ("data", "config") if "://" not in str(given.get(name, "://"))]
             # A resumed run may have written its model before it was stopped.
             check_output(given["out"] if group.leads else None, force=given["force"] or resume, inputs=local)
             how = {name: given[name] for name in ("nulls", "buffer_rows") if name in given}
