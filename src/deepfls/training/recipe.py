@@ -171,7 +171,7 @@ class TrainConfig:
         self.loss_function()
         optimizer = self.optimizer_class()
         check_options_of("optimizer_options", optimizer.__name__, self.optimizer_options, _parameters_of(optimizer))
-        if self.optimizer_options:
+        if self.optimizer_options and isinstance(self.optimizer, str):  # a class of the user may count its instances
             self._try_optimizer()
 
     def _try_optimizer(self) -> None:
