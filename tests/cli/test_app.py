@@ -224,3 +224,19 @@ def test_hostile_classes_pass_through_everything(run: Run, folder: Path) -> None
     run("predict", "m.fls", "t.csv", "--out", "p.csv")
     names = csv.read_csv("p.csv", parse_options=csv.ParseOptions(newlines_in_values=True)).schema.names
     assert sorted(names) == sorted(["y", *(f"y={name}" for name in classes)])
+
+
+def test_interrupt_while_the_command_is_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from deepfls.__main__ import main
+
+    class Interrupted:
+        def __getattr__(self, name: str) -> object:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "deepfls.cli.app", Interrupted())  # type: ignore[arg-type]  # in place of the module
+    with pytest.raises(SystemExit) as end:
+        main()
+    assert end.value.code == 130
+    assert capsys.readouterr().err == "Stopped: interrupted.\n"

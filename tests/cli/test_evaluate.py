@@ -126,3 +126,9 @@ def test_evaluate_tells_what_is_wrong(refused: Refused, model: str, folder: Path
     message = "--target must be given 2 times for this model, got 1."
     assert refused("evaluate", model, "new.csv", "--target", "Y", code=2) == message
     assert refused("evaluate", model, "nwe.csv", code=1) == "There is no file 'nwe.csv'. Did you mean 'new.csv'?"
+
+
+def test_evaluate_refuses_a_target_given_twice(run: Run, refused: Refused) -> None:
+    run("train", "plant.csv", "--target", "y", "--target", "z", "--feature", "x", "--epochs", "1", "--out", "two.fls")
+    message = "--target must be given once for every column, got 'y', 'y'."
+    assert refused("evaluate", "two.fls", "plant.csv", "--target", "y", "--target", "y", code=2) == message

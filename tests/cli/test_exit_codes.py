@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from deepfls import FLSRegressor
 
@@ -41,6 +42,19 @@ def test_failing_commands_end_with_their_exit_code(tmp_path: Path) -> None:
         assert code == expected, message
         assert message.startswith("Error: ")
         assert "terminate called" not in message
+
+
+@pytest.mark.skipif(os.name != "posix", reason="closes standard streams by a POSIX shell")
+def test_closed_streams_are_no_error_of_the_program(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": np.arange(20.0)})
+    FLSRegressor(n_rules=2, epochs=1, random_state=0).fit(frame, frame["a"]).save(tmp_path / "model.fls")
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    command = f"exec '{sys.executable}' -m deepfls predict model.fls rows.csv"
+    done = subprocess.run(["sh", "-c", f"{command} --out p.csv >&- 2>&-"], cwd=tmp_path, check=False)
+    assert done.returncode == 0
+    assert len(pd.read_csv(tmp_path / "p.csv")) == 20
+    done = subprocess.run(["sh", "-c", f"{command} >&-"], cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (2, "Error: --out must be given, because standard output is closed.\n")
 
 
 def test_output_in_an_encoding_without_its_characters_is_printed(tmp_path: Path) -> None:

@@ -191,3 +191,29 @@ def test_simplify_needs_true_values(refused: Refused, model: str, folder: Path) 
     message = "'new.csv' has no column 'y' to compare with."
     assert refused("simplify", model, "new.csv", "--out", "s.fls", code=1).startswith(message)
     assert not (folder / "s.fls").exists()
+
+
+@pytest.mark.parametrize("option", [("--top", "2"), ("--exact",), ("--drop",), ("--format", "table")])
+def test_explain_refuses_options_of_rules_for_rows(refused: Refused, model: str, option: tuple[str, ...]) -> None:
+    for more in (("--row", "1"), ("--out", "pushes.csv")):
+        message = f"{option[0]} must be given without {more[0]}, because it is about the rules."
+        assert refused("explain", model, "plant.csv", *more, *option, code=2) == message
+
+
+def test_explain_escapes_the_true_class(run: Run, folder: Path) -> None:
+    table = (folder / "plant.csv").read_text().replace("up", "\x1b[31mup")
+    (folder / "red.csv").write_text(table)
+    run("train", "red.csv", "--target", "label", "--feature", "x", *FAST, "--out", "c.fls")
+    assert run("explain", "c.fls", "red.csv", "--row", "30").stdout.endswith("True: \\x1b[31mup\n")
+
+
+def test_report_refuses_an_ending_that_no_browser_opens(refused: Refused, model: str) -> None:
+    message = "--out must end in .html or .htm without --card, got 'card.md'."
+    assert refused("report", model, "--out", "card.md", code=2) == message
+
+
+def test_simplify_refuses_a_tolerance_that_is_not_finite(refused: Refused, model: str) -> None:
+    message = "--tolerance must be at least 0 and finite, got inf."
+    assert refused("simplify", model, "plant.csv", "--out", "s.fls", "--tolerance", "inf", code=2) == message
+    message = "--out must be a model file, such as s.fls, got 's.csv'."
+    assert refused("simplify", model, "plant.csv", "--out", "s.csv", code=2) == message

@@ -79,6 +79,41 @@ def test_export_writes_the_calibrated_interval(run: Run, refused: Refused, folde
     assert refused("export", "it2.fls", "--out", "c.h", "--margin", "wide", code=2) == message
 
 
+def test_advice_about_an_interval_in_fixed_point_leads_to_a_file(run: Run, refused: Refused) -> None:
+    train = (
+        "train",
+        "plant.csv",
+        "--target",
+        "y",
+        "--feature",
+        "x",
+        "--coverage",
+        "0.5",
+        "--epochs",
+        "2",
+        "--out",
+        "p.fls",
+    )
+    run(*train)
+    advice = refused("export", "p.fls", "--out", "p.h", "--number", "q15", code=1)
+    assert "; train with --kind t1, --no-refit and --no-normalized-scores, or export with --margin none, " in advice
+    run(*train, "--kind", "t1", "--no-refit", "--no-normalized-scores", "--force")
+    run("export", "p.fls", "--out", "p.h", "--number", "q15")
+
+
+def test_advice_about_groups_names_an_option_that_exists(run: Run, refused: Refused) -> None:
+    groups = ("--feature", "color", "--coverage", "0.5", "--group-calibration", "color", "--out", "g.fls")
+    run("train", "plant.csv", "--target", "y", "--feature", "x", "--epochs", "2", *groups)
+    advice = refused("export", "g.fls", "--out", "g.h", code=1)
+    assert "; train without --group-calibration, or export with --margin none, " in advice
+
+
+def test_level_of_a_plane_is_checked(refused: Refused) -> None:
+    for level in ("2", "0", "nan"):
+        message = f"--plane must be greater than 0 and at most 1, got {float(level)}."
+        assert refused("export", "g.fls", "--out", "g.h", "--plane", level, code=2) == message
+
+
 @pytest.mark.usefixtures("models")
 def test_export_tells_what_is_wrong(refused: Refused, folder: Path) -> None:
     message = "--out, the file to write, must be given. See 'deepfls export --help'."

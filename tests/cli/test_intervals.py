@@ -200,7 +200,7 @@ def test_predict_and_evaluate_refuse_in_one_line(run: Run, refused: Refused) -> 
     for share in ("0", "1", "90"):
         assert refused("predict", "m.fls", "big.csv", "--interval", share, code=2).startswith("--interval must be greater")
         assert refused("evaluate", "m.fls", "big.csv", "--coverage", share, code=2).startswith("--coverage must be greater")
-    said = "predict_interval must follow a fit with a coverage, got --coverage none; train again with --coverage 0.9."
+    said = "Intervals must follow a fit with a coverage, got --coverage none; train again with --coverage 0.9."
     assert refused("predict", "m.fls", "big.csv", "--interval", "0.9", code=1) == said
     assert refused("evaluate", "m.fls", "big.csv", "--coverage", "0.9", code=1) == said
 

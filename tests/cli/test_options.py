@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from deepfls import FLSClassifier, FLSRegressor
 from deepfls.cli import options
-from deepfls.cli.output import RENAMED, CommandOutput, UsageError
+from deepfls.cli.output import RENAMED, CommandOutput, UsageError, in_options
 from deepfls.cli.train import train
 
 Run = Callable[..., Any]
@@ -177,6 +177,33 @@ def test_mistyped_option_suggests_the_nearest(refused: Refused, name: str, hint:
     assert message == f"There is no option {name}.{hint} See 'deepfls train --help'."
 
 
+def test_several_values_behind_one_option_are_told(refused: Refused) -> None:
+    told = "An option takes one value, so repeat it for several; put quotes around a pattern or a name with blanks."
+    assert told in refused("train", "plant.csv", "--target", "y", "--feature", "x", "z", code=2)
+    assert refused("train", "plant.csv", "--target", "y", "--feature", "x,z", code=1).endswith("Name 'x', 'z' one by one.")
+
+
+def test_home_folder_is_found_where_no_shell_expands_it(
+    run: Run, config: Callable[[str], None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(folder))
+    monkeypatch.setenv("USERPROFILE", str(folder))
+    config(RUN + 'data = "~/plant.csv"\n')
+    run("train", "--config", "run.toml", "--out=~/home.fls")
+    assert (folder / "home.fls").is_file()
+
+
+def test_settings_that_contradict_each_other_are_wrong_use(refused: Refused) -> None:
+    message = "--loss quantiles must come with --kind gt2, whose planes are quantiles, got --kind it2."
+    assert refused("train", "plant.csv", "--target", "y", "--feature", "x", "--loss", "quantiles", code=2) == message
+
+
+@pytest.mark.parametrize("value", ["betas=[0.9]", "betas=[2,3]", "eps=abc", "amsgrad=5", "differentiable=true"])
+def test_value_that_the_optimizer_does_not_take_is_told(refused: Refused, value: str) -> None:
+    arguments = ("train", "plant.csv", "--target", "y", "--feature", "x", "--optimizer-options", value)
+    assert refused(*arguments, code=2).startswith("--optimizer-options must be values that the optimizer takes, got {'")
+
+
 @pytest.mark.parametrize(("old", "new"), RENAMED.items())
 def test_renamed_option_is_refused_with_its_name(refused: Refused, old: str, new: str) -> None:
     message = refused("train", "plant.csv", old, "3", code=2)
@@ -269,6 +296,26 @@ def test_wrong_config_is_told(refused: Refused, config: Callable[[str], None], t
     assert got.startswith(message) if message.endswith(": ") else got == message
 
 
+@pytest.mark.parametrize("flags", [(), ("--stream",)])
+def test_config_is_not_replaced_by_the_model(
+    refused: Refused, config: Callable[[str], None], folder: Path, flags: tuple[str, ...]
+) -> None:
+    config(RUN)
+    arguments = ("train", "plant.csv", "--config", "run.toml", "--out", "run.toml", "--force", *flags)
+    assert refused(*arguments, code=2) == "--out must not be a file that is read, got 'run.toml'."
+    assert (folder / "run.toml").read_text() == RUN
+
+
+def test_config_with_a_byte_order_mark_or_a_date_is_read(
+    run: Run, refused: Refused, config: Callable[[str], None], folder: Path
+) -> None:
+    config("\ufeff" + RUN)
+    assert settings(run)["n_rules"] == 2
+    config('target = "y"\nstart = 2024-01-31\n')
+    message = "There is no file of rules '2024-01-31'."
+    assert refused("train", "plant.csv", "--config", "run.toml", "--out", "d.fls", code=2) == message
+
+
 def test_config_that_is_no_toml_is_told(refused: Refused, config: Callable[[str], None]) -> None:
     config("n_rules 3\n")
     assert refused("train", "plant.csv", "--config", "run.toml", code=2).startswith("'run.toml' is not valid TOML: ")
@@ -311,4 +358,4 @@ def test_mapping_is_given_by_pairs_or_by_its_name() -> None:
     ],
 )
 def test_messages_of_the_library_name_options(text: str, shown: str) -> None:
-    assert options.in_options(text, {*options.all_settings(), "margin", "plane"}) == shown
+    assert in_options(text, {*options.all_settings(), "margin", "plane"}) == shown

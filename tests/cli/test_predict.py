@@ -41,6 +41,34 @@ def expected(model: str) -> np.ndarray:
     return np.asarray(load(model).predict(x))
 
 
+def test_predict_copies_columns_of_any_type_to_csv(run: Run, model: str) -> None:
+    kept = {
+        "lists": pa.array([[1, 2], None]),
+        "bytes": pa.array([b"\xff", b"a"]),
+        "views": pa.array(["a,b", "c"], pa.string_view()),
+        "records": pa.array([{"k": 1}, {"k": 2}]),
+    }
+    parquet.write_table(pa.table({"x": [1.0, 2.0], **kept}), "kept.parquet")
+    keep = [word for name in kept for word in ("--keep", name)]
+    lines = run("predict", model, "kept.parquet", *keep).stdout.splitlines()
+    assert lines[0] == "lists,bytes,views,records,y"
+    assert lines[1].startswith('"[1, 2]","b\'\\xff\'","a,b","{\'k\': 1}",')
+
+
+def test_predict_refuses_levels_whose_columns_would_have_one_name(refused: Refused, model: str) -> None:
+    for levels in ("0.1,0.1", "0.12345678,0.12345679"):
+        message = f"--quantiles must be levels that differ in six digits, got '{levels}'."
+        assert refused("predict", model, "plant.csv", "--quantiles", levels, code=2) == message
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes on POSIX alone")
+def test_file_whose_name_is_no_utf_8_is_told(refused: Refused, model: str, folder: Path) -> None:
+    name = os.fsdecode(b"gr\xf6sse.csv")
+    (folder / name).write_bytes((folder / "plant.csv").read_bytes())
+    message = "Names of files and columns must be UTF-8 text, got 'gr\\udcf6sse.csv': rename it."
+    assert refused("predict", model, name, code=1) == message
+
+
 def test_predict_writes_csv_that_reads_back_exactly(run: Run, model: str) -> None:
     result = run("predict", model, "plant.csv", "--out", "p.csv")
     assert result.stdout == "Wrote 40 predictions to p.csv\n"

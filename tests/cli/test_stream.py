@@ -276,6 +276,43 @@ def test_predict_that_fails_leaves_whole_parts_only(folder: Path, model: str, re
     assert parquet.read_table("p").num_rows == 600
 
 
+def test_predict_leaves_out_whole_row_groups_and_parts(rows: Path, model: str, run: Run) -> None:
+    write(rows, {**columns(), "a": [None] * 400 + list(columns()["a"][400:])})
+    assert run("predict", model, ROWS, "--out", "p", "--nulls", "drop").stdout == "Wrote 200 predictions to 1 part in p\n"
+    write(rows, {**columns(), "a": pa.nulls(600, pa.float64())})
+    assert run("predict", model, ROWS, "--out", "none", "--nulls", "drop").stdout.startswith("Wrote 0 predictions")
+    assert parquet.read_table("none").schema.names == ["y"]
+
+
+def test_predict_makes_the_parts_of_new_rows_again(rows: Path, model: str, refused: Refused, run: Run) -> None:
+    run("predict", model, ROWS, "--out", "p")
+    write(rows, {**columns(), "a": np.roll(columns()["a"], 1)})
+    message = "'p' must hold predictions of this model for this table to continue with --resume, got others: "
+    assert refused("predict", model, ROWS, "--out", "p", "--resume", code=1).startswith(message)
+
+
+@pytest.mark.parametrize("flags", [(), ("--force",)])
+def test_predict_keeps_files_that_are_no_predictions(
+    rows: Path, model: str, refused: Refused, folder: Path, flags: tuple[str, ...]
+) -> None:
+    before = sorted(rows.iterdir())
+    message = "'rows' is the folder of files that are read: give another one as --out."
+    assert refused("predict", model, ROWS, "--out", "rows", *flags, code=1) == message
+    assert sorted(rows.iterdir()) == before
+    other = folder / "other" / "part-00000-abc.parquet"  # as Spark names them
+    other.parent.mkdir()
+    other.write_bytes(before[0].read_bytes())
+    message = "'other' holds 'part-00000-abc.parquet', which is no prediction: give another folder."
+    assert refused("predict", model, ROWS, "--out", "other", *flags, code=1) == message
+    assert list(other.parent.iterdir()) == [other]
+
+
+def test_workbook_is_told_how_to_be_streamed(refused: Refused, folder: Path) -> None:
+    (folder / "t.xlsx").write_bytes(b"PK")
+    message = "'t.xlsx' is not a Parquet file, or it is truncated or damaged: save the sheet as CSV."
+    assert refused("train", "t.xlsx", "--target", "y", "--stream", code=1) == message
+
+
 def test_predict_tells_a_full_disk(rows: Path, model: str, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Any, *_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")

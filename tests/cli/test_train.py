@@ -244,7 +244,9 @@ def test_train_does_not_overwrite_unless_forced(run: Run, refused: Refused, fold
     [
         (".", "--out must be a file, got the folder '.'."),
         ("no/m.fls", "--out must be in a folder that exists, got 'no/m.fls'."),
-        ("plant.csv", "--out must not be a file that is read, got 'plant.csv'."),
+        ("plant.csv", "--out must be a model file, such as plant.fls, got 'plant.csv'."),
+        ("m.parquet", "--out must be a model file, such as m.fls, got 'm.parquet'."),
+        ("rules.fis", "--out must be a model file, such as rules.fls, got 'rules.fis'."),
         ("-", "--out must be a file, got - for standard output."),
     ],
 )

@@ -162,6 +162,20 @@ def test_file_of_another_kind_is_refused_with_what_to_do(write: Write, name: str
     assert refused(write(name, content)) == f"'{name}' {message}."
 
 
+def test_hidden_sheet_of_a_workbook_is_not_read(write: Write) -> None:
+    path = write("t.xlsx", "")
+    book = openpyxl.Workbook()
+    book.active.sheet_state = "hidden"
+    data = book.create_sheet("Data")
+    for sheet, rows in ((book.active, (["colour", "code"], ["red", 1])), (data, (["a", "y"], [1.5, 2], [2.5, 3]))):
+        for row in rows:
+            sheet.append(row)
+    book.active = 1
+    book.save(path)
+    with pytest.warns(UserWarning, match="of which 'Data' is read"):
+        assert read_table(path).names == ["a", "y"]
+
+
 def test_first_sheet_of_a_workbook_is_read_and_told(write: Write) -> None:
     path = write("t.xlsx", "")
     book = openpyxl.Workbook()
@@ -335,6 +349,29 @@ def test_address_is_not_a_file(address: str) -> None:
 )
 def test_unusable_file_says_what_to_do(write: Write, name: str, content: str | bytes, told: str) -> None:
     assert re.search(rf"{told}\.$", refused(write(name, content)))
+
+
+def test_names_in_a_later_row_are_found(write: Write) -> None:
+    data = read_table(write("t.csv", "Station: 5,,by: M\nDate,Heat,Growth\n2024-01-01,1,2\n2024-01-02,3,4\n"))
+    message = "It stands in data row 1: leave out the lines above, so that the names of columns come first"
+    for name in ("Date", "Growth"):
+        with pytest.raises(TableError, match=message):
+            data.require([name])
+
+
+def test_names_that_are_joined_by_commas_are_told(write: Write) -> None:
+    data = read_table(write("t.csv", "a,b,y\n1,2,3\n4,5,6\n"))
+    with pytest.raises(TableError, match=r"has no column 'a, b' to drop\. Name 'a', 'b' one by one\.$"):
+        data.require(["a, b"], " to drop")
+
+
+def test_folder_of_folders_is_told_with_a_pattern(tmp_path: Path) -> None:
+    (tmp_path / "year=2024").mkdir()
+    (tmp_path / "year=2024" / "a.csv").write_text("a,y\n1,2\n3,4\n")
+    with pytest.raises(TableError, match="is a folder of folders") as error:
+        read_table(tmp_path)
+    pattern = str(error.value).rpartition(" as ")[2].rstrip(".")
+    assert read_table(pattern.strip("'")).n_rows == 2
 
 
 def test_names_in_the_first_column_are_found(write: Write) -> None:

@@ -12,7 +12,7 @@ import torch
 from sklearn.metrics import accuracy_score, log_loss, mean_absolute_error, r2_score, root_mean_squared_error
 
 from deepfls.data.parquet import ParquetFiles
-from deepfls.estimators.table_model import ClassScores, NumberScores, parts_of, tables_of
+from deepfls.estimators.table_model import ClassScores, NumberScores, parts_of
 from estimator_cases import X, Y, both, classifier, regressor
 from stream_cases import columns, write
 
@@ -132,14 +132,6 @@ def test_parts_are_consecutive_row_groups(tmp_path: Path, part_rows: int, n_grou
     parts = parts_of(ParquetFiles(write(tmp_path, columns())), part_rows)
     assert [len(part) for part in parts] == n_groups
     assert [number for part in parts for number in part] == list(range(9))
-
-
-def test_tables_leave_out_rows_with_a_missing_value_where_asked(tmp_path: Path) -> None:
-    data = {**columns(), "a": [None if row % 10 == 0 else value for row, value in enumerate(columns()["a"])]}
-    files = ParquetFiles(write(tmp_path, data))
-    sizes = {nulls: [t.n_rows for t in tables_of(files, range(9), ["a", "b"], nulls)] for nulls in ("error", "drop")}
-    assert sizes["error"] == [70, 70, 60] * 3
-    assert sizes["drop"] == [63, 63, 54] * 3
 
 
 def test_scores_of_chunks_are_those_of_all_rows() -> None:

@@ -106,6 +106,12 @@ def test_interval_of_a_classifier_is_the_type_reduced_set_of_its_logits(tmp_path
             r"its intervals are calibrated by groups; train with group_calibration=None, or ",
         ),
         (SPLIT, "float", r"the local scale of its intervals is another fuzzy system over both firings; train with "),
+        # The interval is a margin around the output, not around the set.
+        (
+            {**SPLIT, "refit": False, "normalized_scores": False},
+            "q31",
+            r"its calibrated interval is more than a margin around what the system gives; train with kind='t1'",
+        ),
         ({}, "q15", r"A C header in fixed point cannot express this system: its calibrated interval is more than a margin"),
     ],
 )

@@ -116,7 +116,7 @@ def test_loss_by_name_keeps_the_dtype(name: str) -> None:
     [
         (huber, {"delta": 0.0}, ValueError, "delta must be greater than 0, got 0.0."),
         (huber, {"delta": "1"}, TypeError, "delta must be a number, got '1'."),
-        (huber, {"delta": math.inf}, ValueError, "delta must be greater than 0, got inf."),
+        (huber, {"delta": math.inf}, ValueError, "delta must be greater than 0 and finite, got inf."),
         (pinball, {"quantile": 0.0}, ValueError, "quantile must be greater than 0 and less than 1, got 0.0."),
         (pinball, {"quantile": 1}, ValueError, "quantile must be greater than 0 and less than 1, got 1."),
         (pinball, {"quantile": math.nan}, ValueError, "quantile must be greater than 0 and less than 1, got nan."),

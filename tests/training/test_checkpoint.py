@@ -200,7 +200,7 @@ def test_full_disk_is_told_and_loses_nothing(path: Path, tmp_path: Path, monkeyp
     monkeypatch.setattr(checkpoint, "write_whole", full)
     message = (
         f"checkpoint '{folder}/step-000000000015.safetensors' could not be written (No space left on device); the "
-        "checkpoint of step 10 is whole: make room and continue with --resume (resume=True)."
+        "checkpoint of step 10 is whole: make room and continue with resume=True (--resume)."
     )
     with pytest.raises(CheckpointError, match=f"^{re.escape(message)}$"):
         FLSRegressor(**{**SETTINGS, "loss": StoppingLoss(10**9)}).fit(

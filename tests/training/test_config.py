@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -73,9 +74,9 @@ def test_optimizer_is_fused_where_torch_offers_it() -> None:
     assert TrainConfig(optimizer="adam").build_optimizer(weights()).param_groups[0]["fused"] is True
 
 
-@pytest.mark.parametrize("option", ["foreach", "differentiable"])
-def test_optimizer_is_not_fused_when_an_option_excludes_it(option: str) -> None:
-    config = TrainConfig(optimizer="adam", optimizer_options={option: True})
+@pytest.mark.parametrize(("optimizer", "option"), [("adam", "foreach"), (torch.optim.Adam, "differentiable")])
+def test_optimizer_is_not_fused_when_an_option_excludes_it(optimizer: Any, option: str) -> None:
+    config = TrainConfig(optimizer=optimizer, optimizer_options={option: True})
     assert not config.build_optimizer(weights()).param_groups[0]["fused"]
 
 
@@ -137,7 +138,7 @@ def test_rate_is_positive_and_at_most_the_learning_rate_in_short_runs(schedule: 
 BAD = [
     ({"learning_rate": 0.0}, ValueError, "learning_rate must be greater than 0, got 0.0."),
     ({"learning_rate": math.nan}, ValueError, "learning_rate must be greater than 0, got nan."),
-    ({"learning_rate": math.inf}, ValueError, "learning_rate must be greater than 0, got inf."),
+    ({"learning_rate": math.inf}, ValueError, "learning_rate must be greater than 0 and finite, got inf."),
     ({"learning_rate": "0.1"}, TypeError, "learning_rate must be a number, got '0.1'."),
     ({"learning_rate": True}, TypeError, "learning_rate must be a number, got True."),
     (
@@ -196,6 +197,12 @@ BAD = [
         ValueError,
         "optimizer_options has 'lr_decey', which Adagrad does not take (it takes 'lr_decay', 'weight_decay', "
         "'initial_accumulator_value', 'eps', 'foreach', 'maximize', 'differentiable', 'fused'). Did you mean 'lr_decay'?",
+    ),
+    (
+        {"optimizer_options": {"betas": [2, 3]}},
+        ValueError,
+        "optimizer_options must be values that the optimizer takes, got {'betas': [2, 3]} (Invalid beta "
+        "parameter at index 0: 2).",
     ),
     ({"optimizer_options": ["momentum"]}, TypeError, "optimizer_options must be a dictionary, got ['momentum']."),
 ]

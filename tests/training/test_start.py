@@ -265,7 +265,7 @@ def test_one_rule_gets_the_common_model() -> None:
         ({"consequents": None}, TypeError, "consequents must be a string, one of 'ridge', 'random', got None."),
         ({"width": 0.0}, ValueError, "width must be greater than 0, got 0.0."),
         ({"ridge": -1.0}, ValueError, "ridge must be greater than 0, got -1.0."),
-        ({"ridge": float("inf")}, ValueError, "ridge must be greater than 0, got inf."),
+        ({"ridge": float("inf")}, ValueError, "ridge must be greater than 0 and finite, got inf."),
     ],
     ids=str,
 )

@@ -125,6 +125,7 @@ def check_number(
     if not (math.isfinite(number) and number > above and number >= minimum and number < below):
         limits = {"greater than": above, "at least": minimum, "less than": below}
         rules = [f"{words} {limit:g}" for words, limit in limits.items() if math.isfinite(limit)]
+        rules += ["finite"] if number == below == math.inf else []
         raise ValueError(f"{name} must be {' and '.join(rules) or 'finite'}, got {_short.repr(value)}.")
     return number
 

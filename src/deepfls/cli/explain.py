@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from deepfls._checks.arguments import counted
+from deepfls._checks.arguments import counted, printable
 from deepfls.cli import options as o
 from deepfls.cli.output import CommandOutput, UsageError, shown
 
@@ -43,6 +43,11 @@ def explain(
         if data is None or row is not None:
             raise UsageError("--out must be given with DATA and without --row.")
         check_ending(out)
+    of_rules = {"--top": top is not None, "--exact": exact, "--drop": drop, "--format": format != "text"}
+    for name in [name for name, is_given in of_rules.items() if is_given and (row is not None or out is not None)]:
+        raise UsageError(
+            f"{name} must be given without {'--out' if row is None else '--row'}, because it is about the rules."
+        )
     check_output(out, force=force, inputs=[model] if data is None else [model, data])
     with output.working("reading"):
         opened = open_model(model, targets=target or [])
@@ -66,7 +71,7 @@ def explain(
         truth = None if y is None or None in y[row - 1] else y[row - 1].tolist()
         output.text(explanation.to_text(digits=digits))
         if truth is not None:
-            output.text(f"True: {', '.join(map(str, truth))}\n")
+            output.text(f"True: {printable(', '.join(map(str, truth)))}\n")
         content = {"row": row, "true": truth, **explanation.to_dict()}
     else:
         from deepfls.inspection.rules import content as rules_content
@@ -104,11 +109,13 @@ def report(
     from deepfls.cli.opening import check_output, open_model
 
     out = model.with_suffix(".html") if out is None else out
-    if card and out.suffix.lower() not in (".html", ".md"):
-        raise UsageError(f"--out must end in .html or .md with --card, got {str(out)!r}.")
     if data is None and target:
         raise UsageError("--target must be given with DATA.")
     check_output(out, force=force, inputs=[model] if data is None else [model, data])
+    endings = (".html", ".md") if card else (".html", ".htm")
+    if out.suffix.lower() not in endings:
+        kind = "with --card" if card else "without --card"
+        raise UsageError(f"--out must end in {' or '.join(endings)} {kind}, got {str(out)!r}.")
     with output.working("writing"):
         opened = open_model(model, targets=target or [])
         x, y = (None, None) if data is None else opened.read(data)[1:]
@@ -129,13 +136,15 @@ def simplify(
     force: o.Force = False,
 ) -> None:
     """Merge and prune the rules of a model while its error on a table stays within a tolerance, and save the result."""
-    from deepfls.cli.opening import check_output, open_model
+    from deepfls.cli.opening import check_model_ending, check_output, open_model
 
+    check_model_ending(out)
     check_output(out, force=force, inputs=[model, data])
     with output.working("simplifying"):
         opened = open_model(model, targets=target or [])
         rows = opened.read(data, need_targets=True)
-        fewer, effect = opened.estimator.simplify(rows.x, rows.y, tolerance=tolerance)
+        with o.errors_by_option(("tolerance",)):
+            fewer, effect = opened.estimator.simplify(rows.x, rows.y, tolerance=tolerance)
         fewer.save(out)
     output.text(f"{effect}\n")
     output.line("Saved ", shown(out, "bold"))

@@ -60,6 +60,8 @@ def export(
     for name in given:
         if target not in _TAKEN_BY[name].split():
             raise UsageError(f"--{name} must not be given with --to {target}, which does not take it.")
+    if plane is not None and not 0.0 < plane <= 1.0:
+        raise UsageError(f"--plane must be greater than 0 and at most 1, got {plane}.")
     check_output(out, force=force, inputs=[model])
     with output.working("exporting"):
         opened = open_model(model)
@@ -114,12 +116,13 @@ def import_model(
     force: o.Force = False,
 ) -> None:
     """Make a model of rules that an expert wrote in a .fis file, as MATLAB and Octave save them."""
-    from deepfls.cli.opening import check_output
+    from deepfls.cli.opening import check_model_ending, check_output
 
-    out = rules.with_suffix(".fls") if out is None else out
     _check_exists(rules)
+    out = rules.with_suffix(".fls") if out is None else out
     if out == rules:
         raise UsageError(f"RULES must be a file of rules, such as expert.fis, got the model file {str(rules)!r}.")
+    check_model_ending(out)
     check_output(out, force=force)
     with output.working("reading the rules"):
         estimator = _read_rules(rules, approximate=approximate)

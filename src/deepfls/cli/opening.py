@@ -22,7 +22,7 @@ from deepfls._checks.arguments import listed, quoted
 from deepfls._checks.values import Array
 from deepfls._files import write_whole
 from deepfls.cli.output import CommandOutput, UsageError
-from deepfls.data.frames import raw_table
+from deepfls.data.frames import as_text, kind_of, raw_table
 from deepfls.data.layout import has_targets, learn_layout, table_decimal, with_targets
 from deepfls.data.learning import ColumnSettings, learn_columns
 from deepfls.data.tables import DELIMITED, ENDINGS, DataTable, TableError, find_files, no_such_file, read_table
@@ -103,6 +103,8 @@ def open_model(path: Path, *, targets: Sequence[str] = ()) -> Model:
 
     estimator = load(path)
     layout = layout_of(estimator)
+    if len(set(targets)) < len(targets):
+        raise UsageError(f"--target must be given once for every column, got {listed(targets)}.")
     if layout.targets and targets and len(targets) != len(layout.targets):
         raise UsageError(f"--target must be given {len(layout.targets)} times for this model, got {len(targets)}.")
     if targets:
@@ -118,8 +120,8 @@ def check_targets_named(names: Sequence[str]) -> None:
 
 def check_output(out: Path | None, *, force: bool, inputs: Sequence[Path | str] = ()) -> None:
     """Refuse, before any work, inputs that do not exist, and an output that is a folder, exists or is one of them."""
-    # A model file, a Path, that does not exist is reported when it is opened.
-    read = [file for source in inputs if not isinstance(source, Path) or source.exists() for file in find_files(source)]
+    # A model file, a Path, that is no file is reported when it is opened.
+    read = [file for source in inputs if not isinstance(source, Path) or source.is_file() for file in find_files(source)]
     if out is None:
         return
     if str(out) == "-":
@@ -136,10 +138,20 @@ def check_output(out: Path | None, *, force: bool, inputs: Sequence[Path | str] 
         raise UsageError(f"{quoted(out)} already exists: replace it with --force, or give another --out.")
 
 
+def check_model_ending(out: Path) -> None:
+    """Refuse the ending of a table or of rules for a model file, which no command would read as a model."""
+    if out.name.lower().endswith((*ENDINGS, ".fis")):
+        raise UsageError(f"--out must be a model file, such as {out.with_suffix('.fls').name}, got {str(out)!r}.")
+
+
 def check_ending(out: Path) -> None:
     """Require the ending of a table that can be written."""
     if not out.name.lower().endswith(_WRITTEN):
         raise UsageError(f"--out must end in {', '.join(_WRITTEN)}, got {str(out)!r}.")
+
+
+# Kinds of columns that arrow writes to no CSV file, or under some types only.
+_AS_TEXT = ("text", "bytes", "nested")
 
 
 def write_table(out: Path, table: pa.Table) -> None:
@@ -160,6 +172,9 @@ def csv_bytes(table: pa.Table) -> bytes:
     csv.writer(header, lineterminator="\n").writerow(table.schema.names)
     types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in table.schema]
     columns = [column.cast(kind) for column, kind in zip(table.columns, types, strict=True)]
+    # What CSV cannot hold, such as lists, is written as its text.
+    columns = [as_text(column) if kind_of(column) in _AS_TEXT else column for column in columns]
+    types = [column.type for column in columns]
     special = any(
         pc.any(pc.match_substring_regex(column, '[",\r\n]')).as_py()
         for column, kind in zip(columns, types, strict=True)

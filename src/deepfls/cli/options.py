@@ -12,6 +12,7 @@ import ast
 import functools
 import inspect
 import json
+import os
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,7 +25,8 @@ import typer
 from typer.core import TyperCommand
 
 from deepfls._checks.arguments import did_you_mean, quoted
-from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, started_processes
+from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, in_options, started_processes
+from deepfls.cli.output import option_of as option_of
 
 DATA, RUN, SETTINGS, OUTPUT = "Data", "Run", "Settings of FLSRegressor and FLSClassifier", "Output"
 NULLS = ("drop", "error")
@@ -71,11 +73,6 @@ _SHARED: dict[str, Any] = {
 }
 
 
-def option_of(name: str) -> str:
-    """The option of a parameter."""
-    return "--" + name.replace("_", "-")
-
-
 def check_choice(option: str, value: str, choices: Sequence[str]) -> str:
     """Return ``value`` if it is one of ``choices``."""
     if value not in choices:
@@ -95,42 +92,26 @@ def check_engine(engine: str | None, **of_ray: Any) -> bool:
     return with_ray
 
 
-# An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
-_ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
-# The name of an argument alone, which the underscore distinguishes from a word.
-_BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
-_WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
-
-
-def in_options(text: str, names: Collection[str]) -> str:
-    """A message of the library with the options of the command line in place of arguments of Python.
-
-    Examples
-    --------
-    >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
-    'train with --kind t1, or --margin none; --decimal , decides.'
-    >>> in_options("hold more out with calibration_fraction.", ["calibration_fraction"])
-    'hold more out with --calibration-fraction.'
-    """
-
-    def option_for(found: re.Match[str]) -> str:
-        value = found[2] or (found[3] or "").replace("None", "none")
-        return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
-
-    named = _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
-    return _BARE.sub(lambda found: option_of(found[0]) if found[0] in names else found[0], named)
-
-
 @contextmanager
 def errors_by_option(names: Collection[str]) -> Iterator[None]:
     """Turn an error about an argument among ``names`` into a usage error about the option of that name."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        found = re.match(r"(\w+) (must|has|takes) ", str(error))
+        found = re.match(r"(\w+)(=\S+)? (must|has|takes) ", str(error))
         if found is None or found[1] not in names:
             raise
-        raise UsageError(str(error).replace(found[1], option_of(found[1]), 1)) from error
+        text = str(error) if found[2] else str(error).replace(found[1], option_of(found[1]), 1)
+        raise UsageError(text) from error
+
+
+# Paths that a shell does not expand: those behind = and in the file of --config.
+_PATHS = ("data", "model", "rules", "start", "out", "checkpoint_dir")
+
+
+def _from_home(path: Any) -> Any:
+    """A path with the home folder in place of ~."""
+    return type(path)(os.path.expanduser(path)) if str(path).startswith(("~/", "~\\")) else path  # noqa: PTH111  # raises no error
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -141,6 +122,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def run(*, quiet: bool, json: bool, debug: bool, **given: Any) -> None:
+        given = {name: _from_home(value) if name in _PATHS else value for name, value in given.items()}
         names = {*all_settings(), *described}
         output = CommandOutput(quiet=quiet, json=json, worded=lambda text: in_options(text, names))
         with output.shown_warnings():
@@ -329,6 +311,7 @@ def read_config(ctx: typer.Context, path: Path | None) -> Path | None:
     if path is None:
         return None
 
+    path = _from_home(path)
     label, content = quoted(path), _parse_toml(Path(path))
     known = {parameter.name: parameter for parameter in ctx.command.params if parameter.name not in _NOT_IN_FILE}
     commands = getattr(ctx.find_root().command, "commands", {})
@@ -367,7 +350,10 @@ def _option_text(parameter: Any, value: Any) -> str | list[str] | None:
     if isinstance(value, dict):
         value = [f"{key}={json.dumps(item)}" for key, item in value.items()]
     several = isinstance(value, list)
-    texts = [item if isinstance(item, str) else json.dumps(item) for item in (value if several else [value])]
+    texts = [
+        json.dumps(item, default=str) if isinstance(item, bool | int | float | list | dict) else str(item)
+        for item in (value if several else [value])
+    ]
     if texts == ["auto"] and getattr(parameter, "is_flag", False):
         return None
     if getattr(parameter, "multiple", False):
@@ -385,7 +371,7 @@ def _parse_toml(path: Path) -> dict[str, Any]:
     except ModuleNotFoundError:  # Python 3.10
         import tomli as tomllib  # type: ignore[import-not-found, no-redef, unused-ignore]  # the same, for 3.10
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows writes a byte order mark
     except FileNotFoundError:
         raise UsageError(no_such_file(path)) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import typer
@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperGroup
 
-from deepfls._checks.arguments import nearest, printable
+from deepfls._checks.arguments import nearest, printable, quoted
 
 ERROR, USAGE, INTERRUPT = 1, 2, 130
 # Options of earlier versions and their names today.
@@ -50,6 +50,52 @@ _ParserError: type[Exception] = typer.BadParameter.__mro__[2]
 
 class UsageError(Exception):
     """A command was called with options that cannot work."""
+
+
+def option_of(name: str) -> str:
+    """The option of a parameter."""
+    return "--" + name.replace("_", "-")
+
+
+# An argument of Python in a message, such as kind='t1', margin=None or plane=, or the same with its option behind it.
+_ARGUMENT = re.compile(r"""(?<![\w-])([a-z_]+)=(?:['"]([^'"]*)['"]|(\w+(?:\.\d+)?)|(?![\w'"\[({]))""")
+# Arguments and methods that options do not name.
+_OTHER_NAMES = {
+    "; warm_start=False starts anew": "; training without --start starts anew",
+    "warm_start=True": "--start",
+    "with group_calibration=None": "without --group-calibration",
+    "predict_interval": "Intervals",
+    "predict_set": "Sets of classes",
+    "predict_quantiles": "Quantiles",
+}
+# The name of an argument alone, which the underscore distinguishes from a word.
+_BARE = re.compile(r"(?<!\S)[a-z]+(?:_[a-z]+)+(?=[\s.,;)]|$)")
+_WITH_OPTION = re.compile(r"\b[a-z_]+=(?:\[[^]]*\]|\S+) \((--[a-z][^)]*)\)")
+
+
+def in_options(text: str, names: Collection[str]) -> str:
+    """A message of the library with the options of the command line in place of arguments of Python.
+
+    Examples
+    --------
+    >>> in_options("train with kind='t1', or margin=None; decimal=',' (--decimal ,) decides.", ["kind", "margin"])
+    'train with --kind t1, or --margin none; --decimal , decides.'
+    >>> in_options("train with refit=False or kind='t1'.", ["kind", "refit"])
+    'train with --no-refit or --kind t1.'
+    >>> in_options("hold more out with calibration_fraction.", ["calibration_fraction"])
+    'hold more out with --calibration-fraction.'
+    """
+
+    def option_for(found: re.Match[str]) -> str:
+        value = found[2] or (found[3] or "").replace("None", "none")
+        if value in ("True", "False"):
+            return option_of(found[1] if value == "True" else f"no_{found[1]}") if found[1] in names else found[0]
+        return f"{option_of(found[1])} {value}".rstrip() if found[1] in names else found[0]
+
+    for name, words in _OTHER_NAMES.items():
+        text = text.replace(name, words)
+    named = _ARGUMENT.sub(option_for, _WITH_OPTION.sub(r"\1", text))
+    return _BARE.sub(lambda found: option_of(found[0]) if found[0] in names else found[0], named)
 
 
 def shown(name: object, style: str = "", width: int | None = None) -> Text:
@@ -194,6 +240,8 @@ class OneLineGroup(TyperGroup):
         args = sys.argv[1:] if args is None else list(args)
         # Read here, because the option parser itself may fail.
         debug = "--debug" in args
+        if sys.stderr is None:  # closed by the caller
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # until the process ends
         if isinstance(sys.stdout, io.TextIOWrapper):  # an encoding without a character, such as ², shows ? in its place
             sys.stdout.reconfigure(errors="replace")
         try:
@@ -227,7 +275,13 @@ def _sentence(error: Exception) -> str:
         text = _unknown_option(unknown, context) if unknown else str(error.format_message())  # type: ignore[attr-defined]  # all have it
         text = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", text)  # older versions of typer repeat the hint of click
         text = text if text.endswith((".", "?")) else f"{text}."
+        if "unexpected extra argument" in text:
+            text += (
+                " An option takes one value, so repeat it for several; put quotes around a pattern or a name with blanks."
+            )
         return f"{text} See '{getattr(context, 'command_path', 'deepfls')} --help'."
+    if isinstance(error, UnicodeEncodeError):
+        return f"Names of files and columns must be UTF-8 text, got {quoted(error.object)}: rename it."
     if isinstance(error, MemoryError):
         return "There is not enough memory: use fewer rows, columns or rules."
     if isinstance(error, OSError) and error.strerror:

@@ -79,6 +79,9 @@ def _levels(text: str) -> list[float]:
         levels = []
     if not levels or not all(0.0 < level < 1.0 for level in levels):
         raise UsageError(f"--quantiles must be levels greater than 0 and less than 1, such as 0.05,0.95, got {text!r}.")
+    names = [f"{level:g}" for level in levels]  # of the columns
+    if len(set(names)) < len(names):
+        raise UsageError(f"--quantiles must be levels that differ in six digits, got {text!r}.")
     return levels
 
 
@@ -95,6 +98,8 @@ def _write_file(
     from deepfls.data.tables import find_files
 
     files = find_files(source)
+    if out is None and sys.stdout is None:
+        raise UsageError("--out must be given, because standard output is closed.")
     if out is not None:
         check_ending(out)
         check_output(out, force=force, inputs=[path, source])

@@ -132,9 +132,10 @@ def _check(given: Mapping[str, Any], *, streamed: bool) -> None:
     """Refuse options that no estimator checks."""
     if "data" not in given:
         raise UsageError("DATA, a CSV or Parquet file, must be given. See 'deepfls train --help'.")
-    from deepfls.cli.opening import check_target_given
+    from deepfls.cli.opening import check_model_ending, check_target_given
 
     check_target_given(given)
+    check_model_ending(given["out"])
     o.check_choice("--task", given.get("task", "auto"), _TASKS)
     fraction, seed = given.get("test_fraction", 0.0), given.get("random_state", 0)
     if not 0.0 <= fraction < 1.0:
@@ -157,7 +158,9 @@ def _open_table(given: Mapping[str, Any], arguments: Mapping[str, Any], output: 
     from deepfls.data.layout import inputs, learn_layout, table_decimal, targets, warn_of_copies, weights, with_targets
     from deepfls.data.tables import read_table
 
-    check_output(given["out"], force=given["force"], inputs=[given["data"]])
+    check_output(
+        given["out"], force=given["force"], inputs=[given["data"], *([given["config"]] if "config" in given else [])]
+    )
     with output.working("reading the table"):
         table = read_table(given["data"])
         start = started_from(given["start"], arguments) if "start" in given else None
@@ -203,7 +206,7 @@ def _open_stream(given: Mapping[str, Any], arguments: Mapping[str, Any], output:
             checkpoints = Checkpoints(given["checkpoint_dir"], given.get("checkpoint_every", 200), resume=resume)
     with process_group() as group:
         with group.together(), o.errors_by_option(("nulls", "buffer_rows")):
-            local = [] if "://" in given["data"] else [given["data"]]
+            local = [given[name] for name in ("data", "config") if "://" not in str(given.get(name, "://"))]
             # A resumed run may have written its model before it was stopped.
             check_output(given["out"] if group.leads else None, force=given["force"] or resume, inputs=local)
             how = {name: given[name] for name in ("nulls", "buffer_rows") if name in given}

@@ -317,7 +317,8 @@ def first_sheet(
             if not book.worksheets:
                 raise ValueError("it has no sheet")
             found = []
-            for sheet in book.worksheets:
+            # Hidden sheets hold what other sheets look up, such as the values of lists.
+            for sheet in [sheet for sheet in book.worksheets if sheet.sheet_state == "visible"] or book.worksheets:
                 sheet.reset_dimensions()  # the size stated in a file may be wrong
                 cells = sheet.iter_rows(max_row=max_rows, max_col=max_columns, values_only=True)
                 filled = (row for row in cells if row.count(None) < len(row))

@@ -21,7 +21,16 @@ from deepfls._checks.arguments import listed, quoted
 from deepfls._files import cache_folder, replaced_file
 from deepfls.data.csv_form import open_csv_form
 from deepfls.data.frames import KINDS, kind_of
-from deepfls.data.tables import CSV_ENDINGS, PANDAS_INDEX, DataTable, TableError, file_errors, find_files, of_address
+from deepfls.data.tables import (
+    CSV_ENDINGS,
+    PANDAS_INDEX,
+    DataTable,
+    TableError,
+    file_errors,
+    find_files,
+    hint_for,
+    of_address,
+)
 
 # Largest number of open files: shuffled row groups come from all files, and each open file holds its footer in memory.
 _OPEN_FILES = 16
@@ -73,6 +82,7 @@ class ParquetFiles:
         ]
         self.groups: list[RowGroup] = []  # those that have rows, in the order of the files
         self.sizes: list[int] = []
+        self._digests: list[str] = []  # of the footers, which hold size, smallest and largest value of every column
         self._other_schemas: dict[int, pa.Schema] = {}
         self._open: OrderedDict[int, Any] = OrderedDict()
         self._lock = threading.Lock()
@@ -91,6 +101,9 @@ class ParquetFiles:
                     self.groups.append(RowGroup(number, group, count, n_rows))
                 n_rows += count
             self.sizes.append(n_rows - before)
+            footer = pa.BufferOutputStream()
+            opened.metadata.write_metadata_file(footer)
+            self._digests.append(hashlib.sha256(footer.getvalue()).hexdigest()[:16])
         self.n_rows = n_rows
         if n_rows == 0:
             raise TableError(f"{self.label} must have rows, got column names only.")
@@ -150,8 +163,9 @@ class ParquetFiles:
         return DataTable(table, label, (Path(self.files[group.file]),), (group.n_rows,))
 
     def fingerprint(self) -> list[list[Any]]:
-        """Names and rows of the files, which distinguish these data from others."""
-        return [[Path(file).name, size] for file, size in zip(self.files, self.sizes, strict=True)]
+        """Names, rows and digests of the files, which distinguish these data from others, also from newer ones."""
+        facts = zip(self.files, self.sizes, self._digests, strict=True)
+        return [[Path(file).name, size, digest] for file, size, digest in facts]
 
     def _opened(self, number: int) -> Any:
         from pyarrow import parquet
@@ -168,7 +182,8 @@ class ParquetFiles:
             # On a remote filesystem many small reads take longer than one that fetches a little too much.
             opened = parquet.ParquetFile(handle, pre_buffer=system is not None)
         except pa.ArrowInvalid:
-            raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged.") from None
+            advice = hint_for(file, stream=True)
+            raise TableError(f"{quoted_file(file)} is not a Parquet file, or it is truncated or damaged{advice}.") from None
         except (pa.ArrowException, OSError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise TableError(f"{quoted_file(file)} cannot be read: {reason.rstrip('.')}.") from error

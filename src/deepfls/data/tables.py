@@ -99,16 +99,33 @@ class DataTable:
         missing = [name for name in dict.fromkeys(names) if name not in self.names]
         if not missing:
             return
-        hint = did_you_mean(missing[0], self.names, _NEAR)
-        if not hint and self.names and missing[0] in self.table.column(0).slice(0, _ROWS_OF_NAMES).to_pylist():
-            hint = " It stands in the first column: exchange the rows and columns of the table first."
-        elif not hint and all(is_number(name) for name in self.names):
+        parts = [part.strip() for part in missing[0].split(",")]
+        if len(parts) > 1 and set(parts) <= set(self.names):
+            raise TableError(f"{self.label} has no column {listed(missing)}{why}. Name {listed(parts)} one by one.")
+        hint = did_you_mean(missing[0], self.names, _NEAR) or self._place_of_name(missing[0])
+        if not hint and all(is_number(name) for name in self.names):
             hint = " Its first row must hold the names of the columns."
         elif not hint and len(self.names) == 1:
             hint = f" Its only column is {listed(self.names)}; {DELIMITED}."
         elif not hint:
             hint = f" Its columns are {listed(self.names)}."
         raise TableError(f"{self.label} has no column {listed(missing)}{why}.{hint}")
+
+    def _place_of_name(self, name: str) -> str:
+        """The hint where a cell holds a name that no column has: a header further down, or rows for columns."""
+        head = self.table.slice(0, _ROWS_OF_NAMES)
+        cells = [column.to_pylist() for column in head.columns]
+        found = next((row for row in range(head.num_rows) if any(column[row] == name for column in cells)), None)
+        if found is None:
+            return ""
+        row = [str(column[found]) for column in cells if column[found] not in (None, "")]
+        if len(row) > 1 and len(set(row)) == len(row) and not any(map(is_number, row)):
+            return (
+                f" It stands in data row {found + 1}: leave out the lines above, so that the names of columns come first."
+            )
+        return (
+            " It stands in the first column: exchange the rows and columns of the table first." if name in cells[0] else ""
+        )
 
 
 def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataTable:
@@ -137,6 +154,11 @@ def find_files(path: str | Path) -> list[Path]:
         held = [entry.name.lower() for entry in file.iterdir() if entry.is_file()]
         endings = [ending for ending in ENDINGS if any(name.endswith(ending) for name in held)]
         if not endings:
+            inner = next((path for path in sorted(file.rglob("*")) if path.name.lower().endswith(ENDINGS)), None)
+            if inner is not None:
+                ending = next(ending for ending in ENDINGS if inner.name.lower().endswith(ending))
+                pattern = shlex.quote(str(file / "**" / f"*{ending}"))
+                raise TableError(f"{quoted(path)} is a folder of folders: give a file, or all files in them as {pattern}.")
             raise TableError(f"{quoted(path)} is a folder without tables: give a file that ends in {', '.join(ENDINGS)}.")
         pattern = shlex.quote(str(file / f"*{endings[0]}"))
         raise TableError(f"{quoted(path)} is a folder: give one of its files, or all of them as {pattern}.")
@@ -164,12 +186,20 @@ def no_such_file(path: Path, what: str = "file") -> str:
     return f"There is no {what} {quoted(path)}.{hint}"
 
 
+def hint_for(path: str | Path, *, stream: bool = False) -> str:
+    """What to do with a file of this ending, after a colon; "" where it may be anything."""
+    ending = Path(path).suffix.lower()
+    hint = (
+        "save the sheet as CSV" if stream and ending == ".xlsx" else None if stream and not ending else _HINTS.get(ending)
+    )
+    return "" if hint is None else f": {hint}"
+
+
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
     name = path.name.lower()
     label = quoted(path)
     if not name.endswith(ENDINGS):
-        hint = _HINTS.get(path.suffix.lower())
-        raise TableError(f"{label} must end in {', '.join(ENDINGS)}{'' if hint is None else f': {hint}'}.")
+        raise TableError(f"{label} must end in {', '.join(ENDINGS)}{hint_for(path)}.")
     with file_errors(label):
         if name.endswith(PARQUET_ENDINGS):
             table = _read_parquet(path, label)

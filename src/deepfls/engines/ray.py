@@ -16,10 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from deepfls._files import write_whole
 from deepfls.data.sources import ParquetSource
 from deepfls.engines.ray_workers import BatchPredictor, ReportedCheckpoints, trained
 from deepfls.estimators import FLSClassifier, FLSRegressor, load
-from deepfls.estimators.table_model import MANIFEST
+from deepfls.estimators.table_model import MANIFEST, check_folder_of_parts
 from deepfls.training.checkpoint import CheckpointError
 
 if TYPE_CHECKING:
@@ -228,8 +229,11 @@ def write_predictions(
             return f"part-{task_index:06d}-{write_uuid}.parquet"
 
     filesystem, paths = files.locations()
-    for old in (*out.glob("part-*.parquet"), out / MANIFEST):
-        old.unlink(missing_ok=True)
+    check_folder_of_parts(out, files.files)
+    for old in out.glob("part-*.parquet"):
+        old.unlink()
+    out.mkdir(exist_ok=True)
+    write_whole(out / MANIFEST, b"{}")  # tells a later run that the files are predictions
     with _connected(address, verbose=verbose):
         context = ray.data.DataContext.get_current()
         before = context.execution_options.preserve_order, context.enable_progress_bars

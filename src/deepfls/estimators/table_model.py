@@ -172,13 +172,12 @@ class PartsWritten(NamedTuple):
     n_found: int
 
 
-def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str], nulls: str = "keep") -> Tables:
-    """Row groups in turn, the next one read in the background; ``nulls="drop"`` leaves out rows with a missing value."""
+def tables_of(files: ParquetFiles, numbers: Sequence[int], columns: Sequence[str]) -> Tables:
+    """Row groups in turn, the next one read in the background."""
     from deepfls.data.sources import read_ahead
 
     with contextlib.closing(read_ahead(lambda number: files.table(number, columns), numbers)) as tables:
-        for data in tables:
-            yield data.filtered(data.known(columns)) if nulls == "drop" else data
+        yield from tables
 
 
 def parts_of(files: ParquetFiles, part_rows: int = PART_ROWS) -> list[list[int]]:
@@ -210,16 +209,23 @@ def write_parts(
 ) -> PartsWritten:
     """Write a folder of Parquet files with the predictions for row groups, in their order.
 
-    ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions. ``about``
-    distinguishes the predictions from others and is stored beside them. ``resume`` keeps existing parts, ``force`` replaces
+    ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions; ``nulls="drop"``
+    leaves out those of rows with a missing value. ``about`` distinguishes the predictions from others and is stored beside
+    them. ``resume`` keeps existing parts, ``force`` replaces
     them. The processes of ``group`` share the parts. ``step`` is called with the number of rows of every table written. A
     part gets its name when it is complete.
     """
     parts = parts_of(files, part_rows)
     names = [f"part-{number:06d}.parquet" for number in range(len(parts))]
     about = {**about, "files": files.fingerprint(), "parts": len(parts), "nulls": nulls}
+
+    def written(data: DataTable) -> pa.Table:
+        table = predicted(data)
+        return table.filter(data.known(columns)) if nulls == "drop" else table
+
     with group.together():
         if group.leads:
+            check_folder_of_parts(out, files.files)
             _prepare(out, about, resume=resume, force=force)
     group.barrier()
     n_found = sum((out / name).is_file() for name in names)
@@ -227,12 +233,22 @@ def write_parts(
     with group.together():
         for number in range(group.rank, len(parts), group.size):
             if not (out / names[number]).is_file():
-                _write_part(out / names[number], tables_of(files, parts[number], columns, nulls), predicted, step)
+                _write_part(out / names[number], tables_of(files, parts[number], columns), written, step)
     group.barrier()
     from pyarrow import parquet
 
     n_rows = sum(parquet.read_metadata(out / name).num_rows for name in names) if group.leads else 0
     return PartsWritten(n_rows, len(parts), n_found)
+
+
+def check_folder_of_parts(out: Path, files: Sequence[str]) -> None:
+    """Refuse a folder with files that are read, or with Parquet files that are not known to be predictions."""
+    if any(Path(file).absolute().parent.resolve() == out.resolve() for file in files if "://" not in file):
+        raise TableError(f"{quoted(out)} is the folder of files that are read: give another one as --out.")
+    known = (out / MANIFEST).is_file()
+    other = None if known else next((path for path in sorted(out.glob("*")) if path.suffix in (".parquet", ".pq")), None)
+    if other is not None:
+        raise TableError(f"{quoted(out)} holds {quoted(other.name)}, which is no prediction: give another folder.")
 
 
 def _prepare(out: Path, about: Mapping[str, Any], *, resume: bool, force: bool) -> None:

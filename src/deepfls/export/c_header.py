@@ -134,13 +134,14 @@ class CalibratedInterval:
             system = _with_log_scale(system, source, calibration.scale)
         return cls(calibration, gain, reach, system if refitted or scaled else None, scaled, refitted)
 
-    def margin(self) -> Array:
+    def margin(self, kind: str) -> Array:
         """The margin (outputs,) of an interval that is only a margin around the type-reduced set; else an error."""
-        if self.system is not None or self.scaled or not (np.isin(self.gain, (0.0, 1.0)).all() and (self.reach >= 0).all()):
+        around_set = kind == "t1" or bool((self.gain == 1.0).all())  # with a gain of 0 the margin is around the output
+        if self.system is not None or self.scaled or not (around_set and (self.reach >= 0).all()):
             targets.refuse_form(
                 "A C header in fixed point",
                 "its calibrated interval is more than a margin around what the system gives",
-                _REMEDY.format("refit=False and normalized_scores=False"),
+                _REMEDY.format("kind='t1', refit=False and normalized_scores=False"),
             )
         return self.reach
 
@@ -222,7 +223,7 @@ def c_header(
             "A C header in fixed point", "its output is a mean over planes", "export one of them with plane="
         )
     if calibrated is not None:
-        margins = calibrated.margin()
+        margins = calibrated.margin(system.kind)
     return fixed_header(system, prefix=prefix, number=number, margins=margins, rows=rows)
 
 

@@ -139,7 +139,8 @@ class CheckpointFolder:
                 f"checkpoint_dir must be a folder that can be written to, got {str(self.path)!r} ({error.strerror})."
             ) from error
         with lock:
-            owner.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
+            with contextlib.suppress(OSError):  # only words of a message; a full disk is reported with the first checkpoint
+                owner.write_text(f"process {os.getpid()} on {socket.gethostname()}", encoding="utf-8")
             yield
 
     def look(self) -> None:
@@ -215,7 +216,7 @@ class CheckpointFolder:
             kept = f"; the checkpoint of step {_number(steps[-1])} is whole" if steps else ""
             raise CheckpointError(
                 f"checkpoint {str(self.path / name)!r} could not be written ({error.strerror or error}){kept}: make room "
-                "and continue with --resume (resume=True)."
+                "and continue with resume=True (--resume)."
             ) from error
 
 

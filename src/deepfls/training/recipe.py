@@ -173,6 +173,23 @@ class TrainConfig:
         self.loss_function()
         optimizer = self.optimizer_class()
         check_options_of("optimizer_options", optimizer.__name__, self.optimizer_options, _parameters_of(optimizer))
+        if self.optimizer_options and isinstance(self.optimizer, str):  # a class of the user may count its instances
+            self._try_optimizer()
+
+    def _try_optimizer(self) -> None:
+        """Take one step of one parameter, so that values which the optimizer does not take are an error of the settings."""
+        parameter = nn.Parameter(torch.zeros(1))
+        parameter.grad = torch.ones(1)
+        options = dict(self.optimizer_options)
+        try:
+            self.build_optimizer([parameter]).step()
+        except (ValueError, TypeError, RuntimeError, LookupError, ArithmeticError) as error:
+            reason = " ".join(str(error).split())[:200].rstrip(".")
+            raise ValueError(
+                f"optimizer_options must be values that the optimizer takes, got {options} ({reason})."
+            ) from error
+        if not torch.isfinite(parameter).all():
+            raise ValueError(f"optimizer_options must give a finite step, got {options}.")
 
     def loss_function(self) -> Callable[..., Tensor]:
         """The loss with its options bound; with ``coverage`` that of the type-reduced set."""
