@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from deepfls._checks.arguments import check_option
+from deepfls._checks.tensors import usual_torch
 from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text, without_torch
 from deepfls.data.arrays import ArraySource, Samples
 from deepfls.data.columns import Columns
@@ -129,7 +130,8 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
             checkpoints = Checkpoints(checkpoints)
         settings = (ClassifierSettings if self._classifies else RegressorSettings)(**settings_by_name(self))
         earlier = self._result() if self._continues else None
-        result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
+        with usual_torch():
+            result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
         self._adopt(result, source.columns, table, **attributes)
         return self
 

@@ -89,6 +89,7 @@ class Structure:
         made: type[T1FLS | IT2FLS] = T1FLS
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
         options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
+        options |= {"device": "cpu", "dtype": torch.float32}  # whatever torch's defaults are
         if self.kind == "gt2":
             for name in ("n_terms", "max_conditions"):
                 if getattr(self, name) is not None:

@@ -224,7 +224,7 @@ class PlainSystem:
         """One plane of a General Type-2 system as a system of its own: Interval Type-2, or Type-1 for α = 1."""
         if self.kind != "gt2":
             raise ValueError(f"plane must come with kind='gt2', which has planes, got kind={self.kind!r}.")
-        (level,) = check_alphas(alpha, torch.zeros(1, dtype=torch.float64))
+        (level,) = check_alphas(alpha, torch.zeros(1, dtype=torch.float64, device="cpu"))
         t = float(plane_width(level))
         if t == 0.0:
             own: dict[str, Any] = {"kind": "t1", "uncertainty": "", "type_reduction": "", "upper_sigmas": self.lower_sigmas}
