@@ -13,7 +13,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from deepfls._checks.arguments import check_option
 from deepfls._checks.tensors import usual_torch
-from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text, without_torch
+from deepfls._checks.values import (
+    Array,
+    check_finite_table,
+    check_same_length,
+    quoted_text,
+    without_mask,
+    without_torch,
+)
 from deepfls.data.arrays import ArraySource, Samples
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
@@ -335,12 +342,18 @@ def _checked_weight(sample_weight: Any, x: Array) -> Array | None:
     """Sample weights (rows,), none of them negative, or None."""
     if sample_weight is None:
         return None
+    given = without_mask(without_torch(sample_weight))
+    kind = np.asarray(given).dtype
+    if kind.kind in "cmM":
+        raise ValueError(f"sample_weight must hold real numbers, got {kind}.")
     try:
-        weight = np.asarray(_check_sample_weight(without_torch(sample_weight), x, ensure_non_negative=True))
+        weight = np.asarray(_check_sample_weight(given, x, ensure_non_negative=True))
+    except TypeError:
+        raise TypeError(f"sample_weight must hold numbers, got {type(given).__name__}.") from None
     except ValueError as error:
         if "string to float" not in str(error):
             raise
         raise ValueError(f"sample_weight must hold numbers, got text ({quoted_text(error)}).") from None
-    if not weight.any():  # older versions of scikit-learn accept it
+    if not (weight > 0).any():  # older versions of scikit-learn accept it
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,11 @@ from deepfls._checks.values import (
     check_number_targets,
     check_same_length,
     check_targets_given,
+    is_none,
     softmax,
+    without_mask,
     without_torch,
 )
-from deepfls.data.frames import is_none
 from deepfls.data.written import alike
 from deepfls.estimators.base import Targets
 from deepfls.estimators.intervals import PredictionInterval
@@ -263,7 +265,7 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
 
 def names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:
     """The names of the columns of a frame or a series, else y, or y0, y1 and so on."""
-    names = getattr(y, "columns", [getattr(y, "name", None)])
+    names = getattr(y, "column_names", None) or getattr(y, "columns", [getattr(y, "name", None)])  # pyarrow's are first
     if len(names) == n_outputs and all(isinstance(name, str) for name in names):
         return tuple(map(str, names))
     return ("y",) if n_outputs == 1 else tuple(f"y{k}" for k in range(n_outputs))
@@ -271,11 +273,14 @@ def names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:
 
 def _labels(y: Any) -> Array:
     """Classes (rows,) as they are named; numbers and booleans in a column of objects, or nullable ones, are such."""
-    y = without_torch(y)
-    is_boolean = str(getattr(y, "dtype", "")) == "boolean" and not y.isna().any()
-    if isinstance(y, list | tuple) and any(map(is_none, y)):
-        y = np.array(y, dtype=object)  # NumPy would write NaN beside text as the text "nan"
-    labels = np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
+    y = without_mask(without_torch(y))
+    kinds = list(getattr(y, "dtypes", [])) if hasattr(y, "columns") else [getattr(y, "dtype", None)]
+    kind = getattr(kinds[0], "numpy_dtype", None) if len(kinds) == 1 else None  # of pandas' nullable and arrow types
+    if kind is not None and kind.kind in "biu" and not np.any(y.isna()):
+        y = y.astype(kind)
+    if isinstance(y, list | tuple) and not _is_uniform(y):
+        y = np.array(y, dtype=object)  # NumPy would write NaN and numbers beside text as text
+    labels = np.asarray(column_or_1d(y, warn=True))
     if labels.dtype.kind == "S":
         return np.char.decode(labels)
     if labels.dtype.kind in "Mm":
@@ -284,6 +289,13 @@ def _labels(y: Any) -> Array:
         numbers = np.array(labels.tolist())
         return numbers if numbers.dtype.kind in "bif" else labels
     return labels
+
+
+def _is_uniform(labels: Sequence[Any]) -> bool:
+    """Whether NumPy keeps the labels of a list: none is missing, and text is not beside numbers or a type of one's own."""
+    n_texts = sum(type(label) in (str, np.str_) for label in labels)
+    n_others = sum(isinstance(label, str) for label in labels) - n_texts
+    return n_texts in (0, len(labels)) and n_others == 0 and not any(map(is_none, labels))
 
 
 def _check_labels(labels: Array) -> None:
