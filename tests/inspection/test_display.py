@@ -124,7 +124,8 @@ def test_intervals_of_an_estimator_are_those_it_predicts() -> None:
 
 
 def test_displays_of_numbers_refuse_classes() -> None:
-    with pytest.raises(ValueError, match="estimator must be a regressor, got a classifier"):
-        PredictionDisplay.from_estimator(classifier(), X, LABELS)
+    for display in (PredictionDisplay, CoverageDisplay, IntervalDisplay, WidthErrorDisplay):
+        with pytest.raises(ValueError, match=r"^estimator must be a regressor, got a classifier; "):
+            display.from_estimator(classifier(), X=X, y=LABELS)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="y must be None for a classifier"):
         BandDisplay.from_estimator(classifier(), X, LABELS)

@@ -17,6 +17,8 @@ def check_tensor(name: str, value: Any) -> Tensor:
         raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
     if not value.is_floating_point():
         raise TypeError(f"{name} must have a floating-point dtype, got {value.dtype}.")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {value.layout}: to_dense() makes it so.")
     return value
 
 

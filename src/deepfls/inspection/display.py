@@ -139,9 +139,7 @@ class PredictionDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: FLSRegressor, X: Any, y: Any, *, output: int = 0, ax: Axes | None = None) -> Self:
         """Predictions of one output for rows X against their true values y."""
-        check_is_fitted(estimator, "system_")
-        if estimator._classifies:
-            raise ValueError("estimator must be a regressor, got a classifier; scikit-learn has ConfusionMatrixDisplay.")
+        _check_regressor(estimator, "scikit-learn has ConfusionMatrixDisplay")
         truth, predicted = (_output_of(values, output) for values in (y, estimator.predict(X)))
         return cls(truth, predicted).plot(ax, name=estimator.target_names_[output])
 
@@ -262,14 +260,14 @@ class CoverageDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: FLSRegressor, x: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
+        cls, estimator: FLSRegressor, X: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
     ) -> Self:
-        """Coverage of a calibrated regressor on rows x and targets y; by default up to the largest calibrated coverage."""
-        check_is_fitted(estimator, "system_")
+        """Coverage of a calibrated regressor on rows X and targets y; by default up to the largest calibrated coverage."""
+        _check_regressor(estimator, "classes have sets, of predict_set")
         if coverages is None:
             grid = np.array([*np.arange(0.1, 0.9, 0.1), 0.9, 0.95, 0.99])
             coverages = grid[grid <= getattr(estimator.calibration_, "largest_coverage", 1.0)].tolist()
-        covered = [picp(y, *estimator.predict_interval(x, coverage=coverage)) for coverage in coverages]
+        covered = [picp(y, *estimator.predict_interval(X, coverage=coverage)) for coverage in coverages]
         return cls(np.array(coverages), np.array(covered)).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> Self:
@@ -325,9 +323,15 @@ class WidthErrorDisplay(Display):
         return self._finish(ax, legend={"fontsize": "small"}, xlabel=x_label, ylabel="absolute error")
 
 
+def _check_regressor(estimator: FLSEstimator, instead: str) -> None:
+    check_is_fitted(estimator, "system_")
+    if estimator._classifies:
+        raise ValueError(f"estimator must be a regressor, got a classifier; {instead}.")
+
+
 def _interval_columns(estimator: FLSRegressor, X: Any, y: Any, coverage: float | None, output: int) -> list[Array]:
     """True values, predictions and both ends of the intervals of one output, each (rows,)."""
-    check_is_fitted(estimator, "system_")
+    _check_regressor(estimator, "classes have sets, of predict_set")
     parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
     return [_output_of(values, output) for values in parts]
 
