@@ -60,6 +60,11 @@ def test_true_values_of_a_regressor_are_checked(y: Any, message: str) -> None:
             call(X, y)
 
 
+def test_rules_of_rows_far_away_are_given_where_numpy_raises() -> None:
+    with np.errstate(all="raise"):
+        assert rules_of(regressor("km"), 1e5 * X).render("text")
+
+
 def test_true_classes_may_be_a_list() -> None:
     model = classifier()
     assert model.explain_data(X, LABELS.tolist()).to_dict() == model.explain_data(X, LABELS).to_dict()

@@ -391,4 +391,5 @@ def weights_at_ends(lower: Array, upper: Array, consequents: Array) -> RuleWeigh
 def firing_shares(log_lower: Array, log_upper: Array) -> Array:
     """Share of every rule in the firing of a row, (rows, rules): f̲ + f̄ over its sum."""
     peak = log_upper.max(axis=1, keepdims=True)
-    return np.asarray(normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
+    with np.errstate(under="ignore"):  # an error where NumPy is set to raise
+        return np.asarray(normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
