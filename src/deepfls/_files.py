@@ -28,9 +28,16 @@ class ModelFileError(ValueError):
     """A file that is not a readable model of this or an earlier version."""
 
 
+def user_path(path: str | os.PathLike[str]) -> Path:
+    """A path whose first part ~ is the home folder of the user."""
+    path = Path(path)
+    return path.expanduser() if path.parts[:1] == ("~",) else path  # a name such as ~notes is one
+
+
 @contextlib.contextmanager
 def replaced_file(path: Path) -> Iterator[Path]:
     """A temporary path in the same folder, which takes the name of the file if the block ends without an error."""
+    path = user_path(path)
     if path.exists() and not path.is_file():  # a device such as /dev/null would be replaced
         raise IsADirectoryError(f"path must be a file, got the {'folder' if path.is_dir() else 'device'} {str(path)!r}.")
     # Not tempfile: its files are readable by their owner only, and this file gets the permissions of any new file.
@@ -145,7 +152,7 @@ MODEL = ArrayFormat("deepfls", 1, "model", ModelFileError)
 
 def read_model(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Array]]:
     """Description and arrays of a model file, after all checks."""
-    path = Path(path)
+    path = user_path(path)
     if path.is_dir():
         raise IsADirectoryError(f"model file must be a file, got the folder {str(path)!r}.")
     if not path.is_file():

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepfls import FLSRegressor
 from deepfls._checks.values import fold_rows
 from deepfls.data import arrays
 from deepfls.data.arrays import ArraySource, DataPlan, Samples, range_of, weighted_samples
@@ -166,6 +167,11 @@ def test_too_few_calibration_rows_are_refused_before_anything_else() -> None:
     plan = DataPlan(calibration_rows=lambda n_rows: n_rows, check_calibration=refuse)
     with pytest.raises(ValueError, match=r"^100 rows$"):
         ArraySource(ROWS, TARGETS).prepared(plan, np.random.RandomState(0))
+
+
+def test_fit_to_one_row_with_a_coverage_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^X must have rows to train on beside 1 row for the calibration, got none\.$"):
+        FLSRegressor(n_rules=2, coverage=0.3).fit([[1.0], [2.0]], [1.0, 2.0], sample_weight=[1.0, 0.0])
 
 
 def test_rows_of_weight_zero_neither_train_nor_calibrate() -> None:

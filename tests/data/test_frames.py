@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import warnings
 from decimal import Decimal
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 import torch
+from pyarrow import dataset
+from scipy.sparse import csr_matrix
 
 from deepfls import FLSClassifier, FLSRegressor, load
-from deepfls.data.frames import as_table, number_array, raw_values
+from deepfls.data.frames import as_table, number_array, raw_table, raw_values
 
 N = 40
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -31,6 +35,12 @@ NO_TABLES: dict[str, tuple[Any, str]] = {
     "list of dicts": ([{"a": 1.0}], "got a dict: pandas.DataFrame(X) makes a table of it"),
     "generator": ((row for row in X), "got an iterator: list(X) makes a table of it."),
     "lazy frame": (pl.DataFrame({"a": [1.0]}).lazy(), "got a lazy frame: X.collect() reads it."),
+    "dataset": (dataset.dataset(pa.table({"a": [1.0]})), "got a lazy frame: X.to_table() reads it."),
+    "reader": (pa.table({"a": [1.0]}).to_reader(), "got a lazy frame: X.read_all() reads it."),
+    "tensor without values": (
+        torch.zeros(3, 1, device="meta"),
+        "A tensor must have values that NumPy can hold, got",
+    ),
     "structured array": (
         np.zeros(3, dtype=[("a", float)]),
         "got a structured array: pandas.DataFrame(X) makes a table of it.",
@@ -97,12 +107,62 @@ def test_record_batch_of_arrow_is_a_table_with_names() -> None:
         model.predict(batch.select(["b", "a"]))
 
 
+class Colour(str, Enum):
+    RED, BLUE = "red", "blue"
+
+
+class OwnType(pa.ExtensionType):
+    """An extension of arrow's types."""
+
+    def __init__(self) -> None:
+        super().__init__(pa.int8(), "deepfls.test")
+
+    def __arrow_ext_serialize__(self) -> bytes:
+        return b""
+
+
+class OtherFrame:
+    """A frame of a library that is not known here, but speaks Arrow's C interface."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.columns, self.shape = table, table.column_names, table.shape
+
+    columns: list[str] = []  # noqa: RUF012
+
+    def __getitem__(self, name: str) -> Any:
+        return self.table[name]
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def test_complex_numbers_among_python_objects_are_refused() -> None:
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        FLSRegressor(**QUICK).fit((X * 1j).astype(object), Y)
+
+
+def test_frame_of_another_library_is_read_by_arrow() -> None:
+    table = pa.table({"a": X[:, 0], "b": X[:, 1]})
+    model = FLSRegressor(**QUICK).fit(OtherFrame(table), Y)
+    assert model.feature_names_in_.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(model.predict(OtherFrame(table)), model.predict(table))
+
+
+def test_python_objects_in_a_frame_of_polars_are_their_values() -> None:
+    table = pl.DataFrame({"a": X[:, 0], "b": pl.Series([Fraction(float(v)) for v in X[:, 1]], dtype=pl.Object)})
+    np.testing.assert_array_equal(raw_table(table, ["a", "b"]).values[1], X[:, 1])
+
+
 def test_masked_values_are_missing() -> None:
     masked = np.ma.array(X, mask=X > 1.0)
     with_nan = np.where(X > 1.0, np.nan, X)
     np.testing.assert_array_equal(as_table(masked), with_nan)
     with pytest.raises(ValueError, match=r"^y must be finite, got NaN in row"):
         FLSRegressor(**QUICK).fit(X, np.ma.array(Y, mask=Y > 1.0))
+    with pytest.raises(ValueError, match=r"^y must have a class in every row, got none in row"):
+        FLSClassifier(**QUICK).fit(X, np.ma.array(LABELS, mask=Y > 1.0))
+    with pytest.raises(ValueError, match="sample_weight contains NaN"):
+        FLSRegressor(**QUICK).fit(X, Y, sample_weight=np.ma.array(np.ones(N), mask=Y > 1.0))
 
 
 @pytest.mark.parametrize(
@@ -116,8 +176,10 @@ def test_masked_values_are_missing() -> None:
         (pc.run_end_encode(pa.array([1.5])), 1.5),
         (np.array([36], dtype="m8[h]"), 1.5),
         (pa.array([[1]]), [1]),
+        (np.array([Fraction(3, 2), None]), 1.5),
+        (pa.ExtensionArray.from_storage(OwnType(), pa.array([1], pa.int8())), 1.0),
     ],
-    ids=["days", "periods", "intervals", "categories of intervals", "bytes", "runs", "hours", "lists"],
+    ids=["days", "periods", "intervals", "cut", "bytes", "runs", "hours", "lists", "fractions", "extension"],
 )
 def test_column_of_any_type_is_read(column: Any, expected: object) -> None:
     found = raw_values(column).tolist()[0]
@@ -131,6 +193,12 @@ def test_categories_that_are_lists_are_left_out() -> None:
     assert model.system_.n_features == 1
 
 
+def test_intervals_of_months_and_days_are_left_out() -> None:
+    column = pa.array([(1, 2, 3)] * N, pa.month_day_nano_interval())
+    with pytest.warns(UserWarning, match=r"^Column 'c' holds intervals of months and days and is left out\.$"):
+        FLSRegressor(**QUICK).fit(pa.table({"a": X[:, 0], "c": column}), Y)
+
+
 def test_dates_of_any_unit_are_the_same_inputs() -> None:
     days = np.datetime64("2024-01-01") + np.arange(2 * N).reshape(N, 2)
     model = FLSRegressor(**QUICK).fit(days, Y)
@@ -142,6 +210,8 @@ def test_dates_of_any_unit_are_the_same_inputs() -> None:
     [
         (pd.date_range("2024", periods=N), "y must hold numbers, got dates or durations"),
         ([object()] * N, "y must hold numbers, got values of the type object"),
+        ([1.0, object()] * (N // 2), "y must hold numbers, got values of the type object"),
+        (np.array([pd.NA, *Y[1:]], dtype=object), r"y must be finite, got NaN in row 0 \(1 such value in all\)"),
         ([10**400] * N, r"y must be within ±1e\+150, got a whole number of more digits than a float holds\."),
         (["p" * 3000] * N, r"y must hold numbers, got text \('p{1,80}…'\); FLSClassifier learns classes\."),
         (LABELS.astype("S4"), r"y must hold numbers, got text \('\w+'\); FLSClassifier"),
@@ -164,6 +234,8 @@ def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
             r"y must have a class in every row, got none in row 0 \(1 such row in",
         ),
         (np.array([1, "x"] * (N // 2), dtype=object), "y must hold classes of one type, got int and str"),
+        ([1, "x"] * (N // 2), "y must hold classes of one type, got int and str"),
+        ([Colour.RED, Colour.BLUE] * (N // 2), "y must hold text, .* as classes, got values of the type Colour"),
         (
             pd.date_range("2024", periods=N),
             r"y must hold text, numbers or booleans as classes, got dates \(Unknown label type: ",
@@ -175,7 +247,7 @@ def test_target_without_numbers_is_refused(y: Any, message: str) -> None:
         ),
         ([10**30, 10**31] * (N // 2), "y must hold text, .* as classes, got values of the type int"),
     ],
-    ids=["None", "NA", "two types", "dates", "durations", "decimals", "large numbers"],
+    ids=["None", "NA", "two types", "list of two types", "own texts", "dates", "durations", "decimals", "large numbers"],
 )
 def test_classes_that_are_none_are_refused(y: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
@@ -189,9 +261,18 @@ def test_bytes_are_classes_of_text(tmp_path: Path) -> None:
     np.testing.assert_array_equal(load(tmp_path / "m.fls").predict(X), model.predict(X))
 
 
-def test_nullable_booleans_are_classes_under_their_names() -> None:
-    model = FLSClassifier(**QUICK).fit(X, pd.array(Y > 0, dtype="boolean"))
-    assert model.classes_.tolist() == [False, True]
+@pytest.mark.parametrize("dtype", ["boolean", "bool[pyarrow]", "Int64", "int64[pyarrow]"])
+@pytest.mark.parametrize("made", [pd.array, pd.Series], ids=["array", "series"])
+def test_nullable_classes_have_their_own_type(dtype: str, made: Any) -> None:
+    kind = bool if dtype.startswith("bool") else np.int64
+    model = FLSClassifier(**QUICK).fit(X, made((Y > 0).astype(kind), dtype=dtype))
+    assert model.classes_.dtype == kind
+    assert model.classes_.tolist() == [0, 1]
+
+
+def test_sparse_targets_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"^y must be dense, got a sparse matrix: y\.toarray\(\) makes an array of it\.$"):
+        FLSRegressor(**QUICK).fit(X, csr_matrix(Y[:, None]))
 
 
 def test_missing_error_names_the_column_of_the_table() -> None:
@@ -206,6 +287,7 @@ def test_missing_error_names_the_column_of_the_table() -> None:
     ("arguments", "message"),
     [
         ({"sample_weight": ["a"] * N}, r"sample_weight must hold numbers, got text \('a'\)\."),
+        ({"sample_weight": np.ones(N) * 1j}, r"sample_weight must hold real numbers, got complex128\."),
         ({"eval_set": [(X, Y), (X, Y)]}, r"eval_set must be \(X, y\), or a list of one such pair\."),
     ],
 )

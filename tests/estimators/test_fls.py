@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from estimator_cases import LABELS, X, Y, classifier, regressor
@@ -40,8 +41,9 @@ def test_each_of_several_targets_is_learned() -> None:
         (pd.Series(Y, name="load"), ("load",)),
         (pd.DataFrame({"load": Y, "loss": -Y}), ("load", "loss")),
         (pd.DataFrame({0: Y, 1: -Y}), ("y0", "y1")),
+        (pa.table({"load": Y, "loss": -Y}), ("load", "loss")),
     ],
-    ids=["vector", "columns", "series", "frame", "frame without names"],
+    ids=["vector", "columns", "series", "frame", "frame without names", "arrow"],
 )
 def test_targets_are_named_by_their_columns(y: Any, names: tuple[str, ...]) -> None:
     assert regressor(epochs=0).fit(X, y).target_names_ == names

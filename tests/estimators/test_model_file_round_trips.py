@@ -132,6 +132,33 @@ def test_settings_of_numpy_types_are_saved(tmp_path: Path) -> None:
     assert (loaded.n_rules, loaded.epochs, loaded.width, loaded.warm_start) == (3, 1, 0.5, False)
 
 
+def test_learning_rate_of_numpy_is_saved(tmp_path: Path) -> None:
+    model = FLSRegressor(**{**TINY, "learning_rate": np.float32(0.5)}).fit(X, Y)
+    assert round_trip(model, tmp_path).history_[-1]["learning_rate"] == 0.5
+
+
+def test_model_of_a_subclass_is_one_of_its_base(tmp_path: Path) -> None:
+    class Plant(FLSRegressor):
+        pass
+
+    model = Plant(**TINY).fit(X, Y)
+    found = round_trip(model, tmp_path)
+    assert type(found) is FLSRegressor
+    np.testing.assert_array_equal(found.predict(X), model.predict(X))
+
+
+def test_tilde_is_the_home_folder(fitted: FLSRegressor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    fitted.save("~/plant.fls")
+    assert (tmp_path / "plant.fls").is_file()
+    np.testing.assert_array_equal(load("~/plant.fls").predict(X), fitted.predict(X))
+    assert fitted.to_report("~/page.html") == tmp_path / "page.html"
+    fitted.to_c("~plant.h", prefix="plant")  # a file of this name
+    assert (tmp_path / "~plant.h").is_file()
+
+
 def test_settings_of_nested_options_are_saved(tmp_path: Path) -> None:
     options = {"betas": (0.8, 0.9)}
     loaded = round_trip(FLSRegressor(optimizer_options=options, **TINY).fit(X, Y), tmp_path)

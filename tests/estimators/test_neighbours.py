@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
 import signal
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,41 @@ def test_fit_never_sets_a_generator_of_the_process(monkeypatch: pytest.MonkeyPat
     for place in ("torch.set_rng_state", "torch.random.set_rng_state", "numpy.random.set_state", "random.setstate"):
         monkeypatch.setattr(place, refused)
     fitted(coverage=0.9, random_state=0).predict(X)
+
+
+@contextlib.contextmanager
+def by_default(choose: Callable[[Any], None], value: object, usual: object) -> Iterator[None]:
+    choose(value)
+    try:
+        yield
+    finally:
+        choose(usual)
+
+
+STATES: dict[str, Callable[[], contextlib.AbstractContextManager[Any]]] = {
+    "no gradients": torch.no_grad,
+    "inference mode": torch.inference_mode,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "half precision by default": lambda: by_default(torch.set_default_dtype, torch.float16, torch.float32),
+    # In place of a GPU: a tensor that is made without a device has no values.
+    "another device by default": lambda: by_default(torch.set_default_device, "meta", None),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_state_of_torch_changes_no_model(name: str, tmp_path: Path) -> None:
+    def made() -> list[Any]:
+        by_autograd = fitted(random_state=0, loss=lambda y, target: (y - target).abs())
+        model = fitted(kind="gt2", consequents="random", random_state=0)
+        model.save(tmp_path / "model.fls")
+        loaded = load(tmp_path / "model.fls")
+        return [by_autograd.predict(X), loaded.predict(X), model.explain_data(X, Y).gradient, model.rules_as_text()]
+
+    expected = made()
+    with STATES[name]():
+        found = made()
+    for values, same in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(values, same)
 
 
 @pytest.mark.parametrize("kind", ["t1", "it2"])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.base import clone
 
 from deepfls import FLSClassifier, FLSRegressor
@@ -157,6 +158,18 @@ BAD_SETTINGS = [
     ({"epochs": "many"}, ValueError, "epochs must be a number or 'auto', got 'many'."),
     ({"learning_rate": None}, TypeError, "learning_rate must be a number, got None."),
     ({"batch_size": "all"}, ValueError, "batch_size must be a number or 'auto', got 'all'."),
+    ({"n_terms": 3.0}, ValueError, "n_terms must be a number or have one for each of 3 columns, got 3.0."),
+    (
+        {"n_terms": 3, "words": {"x0": 3}},
+        ValueError,
+        "words must have 3 different words for 'x0', which has 3 terms, got 3.",
+    ),
+    ({"frozen_rules": 1.5}, TypeError, "frozen_rules must be an integer, got 1.5."),
+    (
+        {"loss": torch.nn.MSELoss},
+        TypeError,
+        "loss must be a name or a function f(y, target), got the class MSELoss: MSELoss() may be one.",
+    ),
     ({"learning_rate": "aut"}, ValueError, "learning_rate must be a number or 'auto', got 'aut'. Did you mean 'auto'?"),
 ]
 
@@ -173,6 +186,13 @@ def test_bad_setting_is_refused_at_fit_and_an_earlier_fit_stays(
         model.set_params(**options).fit(X, Y)
     assert str(caught.value) == message
     np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_places_may_be_numbers_and_arrays_of_numpy() -> None:
+    rows = np.round(X)
+    model = regressor(frozen_rules=np.int64(0), coverage=0.5, group_calibration=np.array([0])).fit(rows, Y)
+    same = regressor(frozen_rules=[0], coverage=0.5, group_calibration=[0]).fit(rows, Y)
+    np.testing.assert_array_equal(model.predict_interval(rows), same.predict_interval(rows))
 
 
 def test_classifier_refuses_a_loss_of_numbers() -> None:

@@ -259,6 +259,12 @@ GOOD = (torch.tensor([[0.1, 0.2]]), torch.tensor([[0.3, 0.4]]), torch.tensor([[[
         (0, [[0.1]], TypeError, "lower_firing must be a torch.Tensor, got list."),
         (0, torch.tensor([[1, 2]]), TypeError, "lower_firing must have a floating-point dtype, got torch.int64."),
         (0, torch.ones(2), ValueError, "lower_firing must have shape (batch, rules) with at least one rule, got (2,)."),
+        (
+            0,
+            GOOD[0].to_sparse(),
+            TypeError,
+            "lower_firing must be dense, got torch.sparse_coo: to_dense() makes it so.",
+        ),
         (1, torch.ones(1, 3), ValueError, "upper_firing must have the shape of lower_firing, (1, 2), got (1, 3)."),
         (
             1,
@@ -297,6 +303,12 @@ def test_door_refuses_in_one_sentence(place: int, value: object, error: type[Exc
     with pytest.raises(error) as caught:
         karnik_mendel(*arguments)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("algorithm", ALL)
+def test_tensors_without_values_give_ends_without_values(algorithm: str) -> None:
+    ends = karnik_mendel(*(tensor.to("meta") for tensor in GOOD), algorithm)
+    assert [(end.shape, end.device.type) for end in ends] == [((1, 1), "meta")] * 2
 
 
 def test_door_refuses_silent_sample() -> None:

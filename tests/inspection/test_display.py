@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from deepfls import FLSRegressor
 from deepfls.inspection import (
     BandDisplay,
     CoverageDisplay,
+    FiringMapDisplay,
     IntervalDisplay,
     LearningCurveDisplay,
     PredictionDisplay,
+    PushesDisplay,
     WidthErrorDisplay,
 )
 from deepfls.inspection.display import label
@@ -123,8 +127,44 @@ def test_intervals_of_an_estimator_are_those_it_predicts() -> None:
     np.testing.assert_array_equal(widths.error, y - model.predict(x))
 
 
+@pytest.mark.parametrize("display", [PredictionDisplay, IntervalDisplay, WidthErrorDisplay, CoverageDisplay, BandDisplay])
+def test_displays_refuse_true_values_that_do_not_fit(display: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(60, 2))
+    y = x[:, 0]
+    model = FLSRegressor(n_rules=2, epochs=2, coverage=0.8, random_state=0).fit(x, y)
+    display.from_estimator(model, x, y[:, None])
+    with pytest.raises(ValueError, match=r"^X and y must have the same number of rows, got 60 and 5\.$"):
+        display.from_estimator(model, x, y[:5])
+    with pytest.raises(ValueError, match=r"^y must hold numbers, got text \('a'\)"):
+        display.from_estimator(model, x, ["a"] * 60)
+    with pytest.raises(ValueError, match=r"^y must have 1 column for this model, got shape \(60, 2\)\.$"):
+        display.from_estimator(model, x, x)
+    if display is not CoverageDisplay:
+        with pytest.raises(ValueError, match=r"^output must be between 0 and 0, got 1\.$"):
+            display.from_estimator(model, x, y, output=1)
+
+
+def test_learning_curve_of_an_estimator_that_is_not_fitted_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        LearningCurveDisplay.from_estimator(FLSRegressor())
+
+
+def test_displays_refuse_counts_and_rules_that_do_not_exist() -> None:
+    model = regressor("t1")
+    with pytest.raises(ValueError, match=r"^n_bins must be at least 1, got 0\.$"):
+        FiringMapDisplay.from_estimator(model, X, n_bins=0)
+    with pytest.raises(ValueError, match=r"^top must be at least 1, got 0\.$"):
+        PushesDisplay.from_estimator(model, X, top=0)
+    with pytest.raises(ValueError, match=r"^rules must be between 0 and \d, got 99\.$"):
+        model.plot_memberships(rules=[99])
+    with pytest.raises(ValueError, match=r"^features must have an input or more, got none\.$"):
+        model.plot_memberships(features=[])
+    assert len(model.plot_memberships(features="x1", rules=1).names) == 1
+
+
 def test_displays_of_numbers_refuse_classes() -> None:
-    with pytest.raises(ValueError, match="estimator must be a regressor, got a classifier"):
-        PredictionDisplay.from_estimator(classifier(), X, LABELS)
+    for display in (PredictionDisplay, CoverageDisplay, IntervalDisplay, WidthErrorDisplay):
+        with pytest.raises(ValueError, match=r"^estimator must be a regressor, got a classifier; "):
+            display.from_estimator(classifier(), X=X, y=LABELS)  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="y must be None for a classifier"):
         BandDisplay.from_estimator(classifier(), X, LABELS)

@@ -60,8 +60,27 @@ def test_true_values_of_a_regressor_are_checked(y: Any, message: str) -> None:
             call(X, y)
 
 
+def test_rules_of_rows_far_away_are_given_where_numpy_raises() -> None:
+    with np.errstate(all="raise"):
+        assert rules_of(regressor("km"), 1e5 * X).render("text")
+
+
 def test_true_classes_may_be_a_list() -> None:
     model = classifier()
     assert model.explain_data(X, LABELS.tolist()).to_dict() == model.explain_data(X, LABELS).to_dict()
     with pytest.raises(ValueError, match=r"X and y must have the same number of rows, got 150 and 2\."):
         model.explain_data(X, ["warm", "cold"])
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([None] * len(X), "y must have a class in every row, got none in row 0"),
+        (X[:, 0], "y must hold classes, got numbers with fractions"),
+        (np.arange(len(X)), "y must hold classes such as"),
+    ],
+    ids=["missing", "fractions", "numbers"],
+)
+def test_true_values_of_a_classifier_are_checked(y: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        rules_of(classifier(), X, y, drop=True)

@@ -233,6 +233,23 @@ def test_layers_learn_inside_a_torch_model() -> None:
     assert losses[-1] < 0.6 * losses[0]
 
 
+@pytest.mark.parametrize("kind", [T1FLS, IT2FLS, GT2FLS])
+@pytest.mark.parametrize("order", [0, 1])
+def test_autocast_changes_no_output_and_its_half_precision_is_taken(kind: type[nn.Module], order: int) -> None:
+    torch.manual_seed(0)
+    system, x = kind(3, 2, n_rules=4, order=order), torch.randn(6, 3)
+    expected = system(x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(system(x), expected)
+        if kind is not T1FLS:
+            torch.testing.assert_close(system.reduce(x).y, expected)
+        half = nn.Linear(3, 3)(x)
+        assert half.dtype == torch.bfloat16
+        assert torch.equal(system(half), system(half.float()))
+        system(half).sum().backward()
+    assert system.antecedents.raw_centers.grad.dtype == torch.float32
+
+
 def test_setting_values_maps_back_to_raw() -> None:
     system = it2()
     system.centers = torch.full((4, 3), 0.3)

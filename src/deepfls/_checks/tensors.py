@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,6 +17,8 @@ def check_tensor(name: str, value: Any) -> Tensor:
         raise TypeError(f"{name} must be a torch.Tensor, got {type(value).__name__}.")
     if not value.is_floating_point():
         raise TypeError(f"{name} must have a floating-point dtype, got {value.dtype}.")
+    if value.layout != torch.strided:
+        raise TypeError(f"{name} must be dense, got {value.layout}: to_dense() makes it so.")
     return value
 
 
@@ -133,6 +137,20 @@ def check_loss_values(losses: Any, y: Tensor, weighted: bool) -> Tensor:
         why = " so that sample weights can apply" if weighted else ""
         raise ValueError(f"loss must return {also}shape (batch, ...) with batch={len(y)}{why}, got {tuple(losses.shape)}.")
     return losses.reshape(len(y), -1)
+
+
+@contextlib.contextmanager
+def usual_torch() -> Iterator[None]:
+    """A context in which gradients are recorded, nothing is cast and new tensors are on the CPU, whatever surrounds it."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        for device in ("cpu", "cuda"):
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        yield
 
 
 def is_traced() -> bool:

@@ -46,8 +46,28 @@ def without_torch(values: Any) -> Any:
     """A tensor of torch, of any device, layout and type, as an array of NumPy; anything else as it is."""
     if not (hasattr(values, "detach") and hasattr(values, "is_floating_point")):
         return values
-    values = values.detach().cpu().to_dense()
-    return (values.double() if values.is_floating_point() else values).numpy()
+    try:
+        found = values.detach().cpu().to_dense()
+        return (found.double() if found.is_floating_point() else found).numpy()
+    except (NotImplementedError, RuntimeError, TypeError):  # quantised, nested, without values
+        kind = f"{values.dtype} on the device {str(values.device)!r}"
+        raise TypeError(f"A tensor must have values that NumPy can hold, got one of {kind}.") from None
+
+
+def without_mask(values: Any) -> Any:
+    """A masked array of NumPy as an ordinary one, with NaN or None for what is masked; anything else as it is."""
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    if not np.ma.is_masked(values):
+        return values.data
+    missing: Any
+    kind, missing = (np.float64, np.nan) if values.dtype.kind in "iuf" else (object, None)
+    return np.where(np.ma.getmaskarray(values), missing, values.data.astype(kind))
+
+
+def is_none(value: Any) -> bool:
+    """Whether a Python value means that there is none: None, NaN, and what pandas has for them."""
+    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 def comparable(values: Array) -> Array:
@@ -101,26 +121,30 @@ def check_targets_given(y: Any) -> None:
     """Require a target."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None.")
+    if hasattr(y, "toarray") and hasattr(y, "nnz"):
+        raise TypeError("y must be dense, got a sparse matrix: y.toarray() makes an array of it.")
 
 
 def check_number_targets(y: Any) -> Array:
     """Return targets as float64, (rows,) or (rows, outputs)."""
     check_targets_given(y)
-    y = without_torch(y)
-    values = np.ma.filled(y.astype(np.float64), np.nan) if isinstance(y, np.ma.MaskedArray) else np.asarray(y)
+    values = np.asarray(without_mask(without_torch(y)))
     if values.dtype.kind == "c":
         raise ValueError("y must hold real numbers, got: Complex data not supported.")
     if values.dtype.kind in "Mm":
         raise ValueError("y must hold numbers, got dates or durations: convert them to numbers, such as days, first.")
     if values.ndim not in (1, 2) or (values.ndim == 2 and values.shape[1] < 1):
         raise ValueError(f"y must have shape (rows,) or (rows, outputs), got {values.shape}.")
+    if values.dtype.kind == "O":
+        values = np.where(np.frompyfunc(is_none, 1, 1)(values).astype(bool), np.nan, values)
     try:
         return values.astype(np.float64)
     except OverflowError:
         raise ValueError(f"y must be within ±{LARGEST:g}, got a whole number of more digits than a float holds.") from None
     except (TypeError, ValueError) as error:
         is_text = "string to float" in str(error)
-        got = f"text ({quoted_text(error)})" if is_text else f"values of the type {type(values.flat[0]).__name__}"
+        wrong = next((value for value in values.flat if not hasattr(value, "__float__")), values.flat[0])
+        got = f"text ({quoted_text(error)})" if is_text else f"values of the type {type(wrong).__name__}"
         raise ValueError(f"y must hold numbers, got {got}; FLSClassifier learns classes.") from None
 
 

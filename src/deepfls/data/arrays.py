@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, comparable, ends_of_columns
 from deepfls._files import arrays_under
 from deepfls.data.columns import Columns
@@ -216,6 +217,10 @@ class ArraySource:
             held = self._calibration_rows(usable, plan, random, plan.calibration_rows)
             if plan.check_calibration is not None:
                 plan.check_calibration(self.x[held])
+            if len(held) == len(usable):
+                raise ValueError(
+                    f"X must have rows to train on beside {counted(len(held), 'row')} for the calibration, got none."
+                )
             rows, calibration = rows.take(np.setdiff1d(usable, held)), rows.take(held)
         rows = weighted_samples(rows.x, rows.y, rows.weight, merged=self.merged)
         validation = None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from numbers import Real
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from deepfls._checks.values import Array, without_torch
+from deepfls._checks.values import Array, is_none, without_mask, without_torch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,11 +42,11 @@ def as_table(table: Any) -> Any:
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
         _check_dense_size(*table.shape)
         return np.asarray(table.toarray())
-    table = without_torch(table)
-    if type(table).__name__ == "RecordBatch":  # of pyarrow, whose column names scikit-learn does not read
+    table = without_mask(without_torch(table))
+    if _speaks_arrow(type(table)):
         import pyarrow as pa
 
-        table = pa.Table.from_batches([table])
+        table = pa.table(table)
     hint = _not_a_table(table)
     if hint:
         raise TypeError(f"X must be a table of rows and columns, got {hint}.")
@@ -61,8 +64,6 @@ def as_table(table: Any) -> Any:
             _check_dense_size(len(table), len(sparse))
             table = table.astype({names[k]: table.dtypes.iloc[k].subtype for k in sparse})
         return table
-    if isinstance(table, np.ma.MaskedArray):
-        return np.ma.filled(table.astype(np.float64), np.nan) if table.dtype.kind in "iufb" else table.filled(None)
     if not hasattr(table, "iloc") and not isinstance(table, np.ndarray):
         try:
             table = np.asarray(table)
@@ -73,6 +74,16 @@ def as_table(table: Any) -> Any:
     return table
 
 
+def _speaks_arrow(kind: type) -> bool:
+    """Whether a type is that of tables of a further library, such as narwhals or DuckDB, which pyarrow can read.
+
+    Record batches of pyarrow are such tables too: scikit-learn does not read their column names.
+    """
+    known = hasattr(kind, "iloc") or hasattr(kind, "get_columns") or hasattr(kind, "to_batches")  # pandas, polars, pyarrow
+    has_columns = hasattr(kind, "columns") and not hasattr(kind, "collect")
+    return not known and has_columns and (hasattr(kind, "__arrow_c_stream__") or hasattr(kind, "__arrow_c_array__"))
+
+
 def _not_a_table(table: Any) -> str:
     """What is given instead of a table, and what to do; "" for an array or lists."""
     rows = table if isinstance(table, list | tuple) else ()
@@ -80,8 +91,10 @@ def _not_a_table(table: Any) -> str:
         return "None"
     if isinstance(table, str | bytes | PathLike):
         return f"{str(table)[:80]!r}: read the file first, for example with pandas.read_csv"
-    if hasattr(table, "collect_schema") and hasattr(table, "collect"):
-        return "a lazy frame: X.collect() reads it"
+    readers = {"collect_schema": "collect", "dask": "compute", "scanner": "to_table", "read_next_batch": "read_all"}
+    for mark, reader in readers.items():  # of polars and narwhals, dask, and pyarrow
+        if hasattr(type(table), mark) and hasattr(type(table), reader):
+            return f"a lazy frame: X.{reader}() reads it"
     if isinstance(table, Iterator):
         return "an iterator: list(X) makes a table of it"
     if isinstance(table, Mapping) or any(isinstance(row, Mapping) for row in rows[:1]):
@@ -127,7 +140,8 @@ def raw_table(table: Any, names: Sequence[str]) -> RawTable:
     elif hasattr(table, "column_names"):  # pyarrow
         columns = table.columns
     elif hasattr(table, "get_columns"):  # polars
-        columns = [column.to_arrow() for column in table.get_columns()]
+        # The buffers of Python objects hold their addresses.
+        columns = [c.to_list() if str(c.dtype) == "Object" else c.to_arrow() for c in table.get_columns()]
     else:
         columns = [table.iloc[:, place] for place in range(len(names))]
     return RawTable(tuple(names), tuple(map(raw_values, columns)), np.shape(table)[0])
@@ -152,15 +166,16 @@ def raw_values(column: Any) -> Any:
         is_known = not isinstance(getattr(values.type, "value_type", values.type), pa.BaseExtensionType)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         is_known = False
-    if not is_known:  # intervals of pandas, or values of several types
+    if not is_known:  # intervals of pandas, values of several types, or numbers of types that arrow does not have
         column = column.astype(object) if kind == "category" else column
-        values = pa.array([None if is_none(value) else str(value) for value in column], pa.string())
+        known = [None if is_none(value) else value for value in column]
+        if any(isinstance(value, complex | np.complexfloating) for value in known):
+            raise ValueError(_COMPLEX)
+        with contextlib.suppress(OverflowError):
+            if any(isinstance(value, Fraction) for value in known) and all(isinstance(v, Real | None) for v in known):
+                return np.array([np.nan if value is None else float(value) for value in known])
+        values = pa.array([None if value is None else str(value) for value in known], pa.string())
     return _simple(values)
-
-
-def is_none(value: Any) -> bool:
-    """Whether a Python value means that there is none: None, NaN, and what pandas has for them."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
 
 
 def _simple(values: Any) -> Any:
@@ -172,6 +187,9 @@ def _simple(values: Any) -> Any:
     if types.is_run_end_encoded(kind):
         values = pc.run_end_decode(values)
         kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
+        return _simple(pa.chunked_array([chunk.storage for chunk in chunks], kind.storage_type))
     if types.is_dictionary(kind) and types.is_nested(kind.value_type):
         whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         return whole.dictionary.take(whole.indices)  # lists, which cast() does not decode
@@ -252,6 +270,7 @@ KINDS = {
     "date": "dates or times",
     "empty": "no values",
     "bytes": "bytes that are not UTF-8 text",
+    "interval": "intervals of months and days",
     "nested": "lists or records",
 }
 
@@ -271,5 +290,7 @@ def kind_of(values: Any) -> str:
         return "text"
     if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
         return "bytes"
+    if types.is_interval(kind):
+        return "interval"
     tests = {"boolean": types.is_boolean, "date": types.is_temporal, "empty": types.is_null}
     return next((name for name, test in tests.items() if test(kind)), "nested")

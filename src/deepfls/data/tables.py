@@ -19,6 +19,7 @@ from pyarrow import csv
 
 from deepfls._checks.arguments import counted, did_you_mean, listed, nearest, quoted
 from deepfls._checks.values import Array
+from deepfls._files import user_path
 from deepfls.data.csv_form import CsvForm, check_signature, first_sheet, open_csv_form, sheet_form, without_comments
 from deepfls.data.csv_form import TableError as TableError
 from deepfls.data.frames import KINDS, kind_of, number_array
@@ -145,7 +146,7 @@ def read_table(path: str | Path, *, text_columns: Collection[str] = ()) -> DataT
 
 def find_files(path: str | Path) -> list[Path]:
     """The file of that name or, if it does not exist, the sorted files that match it as a pattern."""
-    file = Path(path)
+    file = user_path(path)
     if _ADDRESS.match(str(path)):
         raise TableError(of_address(str(path)))
     if str(path) in ("-", "/dev/stdin") or file.is_fifo():
@@ -165,7 +166,7 @@ def find_files(path: str | Path) -> list[Path]:
     if file.exists():
         return [file]
     if glob.has_magic(str(path)):
-        found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file())  # noqa: PTH207  # takes absolute patterns
+        found = sorted(Path(name) for name in glob.glob(str(file), recursive=True) if Path(name).is_file())  # noqa: PTH207  # takes absolute patterns
         if not found:
             raise TableError(f"No file matches {quoted(path)}.")
         return found

@@ -12,7 +12,15 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from deepfls._checks.arguments import check_option
-from deepfls._checks.values import Array, check_finite_table, check_same_length, quoted_text, without_torch
+from deepfls._checks.tensors import usual_torch
+from deepfls._checks.values import (
+    Array,
+    check_finite_table,
+    check_same_length,
+    quoted_text,
+    without_mask,
+    without_torch,
+)
 from deepfls.data.arrays import ArraySource, Samples
 from deepfls.data.columns import Columns
 from deepfls.data.frames import as_table, holds_numbers, is_frame, raw_table
@@ -129,7 +137,8 @@ class FLSEstimator(BaseEstimator, Settings):  # type: ignore[misc]  # scikit-lea
             checkpoints = Checkpoints(checkpoints)
         settings = (ClassifierSettings if self._classifies else RegressorSettings)(**settings_by_name(self))
         earlier = self._result() if self._continues else None
-        result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
+        with usual_torch():
+            result = fit(settings, source, earlier=earlier, checkpoints=checkpoints, watched=watched)
         self._adopt(result, source.columns, table, **attributes)
         return self
 
@@ -333,12 +342,18 @@ def _checked_weight(sample_weight: Any, x: Array) -> Array | None:
     """Sample weights (rows,), none of them negative, or None."""
     if sample_weight is None:
         return None
+    given = without_mask(without_torch(sample_weight))
+    kind = np.asarray(given).dtype
+    if kind.kind in "cmM":
+        raise ValueError(f"sample_weight must hold real numbers, got {kind}.")
     try:
-        weight = np.asarray(_check_sample_weight(without_torch(sample_weight), x, ensure_non_negative=True))
+        weight = np.asarray(_check_sample_weight(given, x, ensure_non_negative=True))
+    except TypeError:
+        raise TypeError(f"sample_weight must hold numbers, got {type(given).__name__}.") from None
     except ValueError as error:
         if "string to float" not in str(error):
             raise
         raise ValueError(f"sample_weight must hold numbers, got text ({quoted_text(error)}).") from None
-    if not weight.any():  # older versions of scikit-learn accept it
+    if not (weight > 0).any():  # older versions of scikit-learn accept it
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.utils.validation import column_or_1d
 
 from deepfls._checks.arguments import check_number, counted
+from deepfls._checks.labels import class_labels, labels_of
 from deepfls._checks.values import (
     Array,
     check_finite_table,
     check_number_targets,
     check_same_length,
-    check_targets_given,
     softmax,
-    without_torch,
 )
-from deepfls.data.frames import is_none
 from deepfls.data.written import alike
 from deepfls.estimators.base import Targets
 from deepfls.estimators.intervals import PredictionInterval
@@ -168,10 +164,8 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
     """
 
     def _targets(self, x: Array, y: Any, weight: Array | None) -> Targets:
-        check_targets_given(y)
-        labels = _labels(y)
+        labels = class_labels(y)
         check_same_length(x, labels)
-        _check_labels(labels)
         classes, places = np.unique(labels, return_inverse=True)
         same = alike(classes) if labels.dtype.kind in "OU" and isinstance(classes[0], str) else None
         if same is not None:
@@ -180,7 +174,7 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
             )
 
         def of_eval_set(values: Any) -> Array:
-            known = _labels(values)
+            known = labels_of(values)
             unknown = np.setdiff1d(known, classes)
             if len(unknown):
                 raise ValueError(f"y of eval_set must hold classes of y, got {str(unknown[0])!r}.")
@@ -263,55 +257,7 @@ class FLSClassifier(ClassifierMixin, Methods, ClassifierSettings):  # type: igno
 
 def names_of_targets(y: Any, n_outputs: int) -> tuple[str, ...]:
     """The names of the columns of a frame or a series, else y, or y0, y1 and so on."""
-    names = getattr(y, "columns", [getattr(y, "name", None)])
+    names = getattr(y, "column_names", None) or getattr(y, "columns", [getattr(y, "name", None)])  # pyarrow's are first
     if len(names) == n_outputs and all(isinstance(name, str) for name in names):
         return tuple(map(str, names))
     return ("y",) if n_outputs == 1 else tuple(f"y{k}" for k in range(n_outputs))
-
-
-def _labels(y: Any) -> Array:
-    """Classes (rows,) as they are named; numbers and booleans in a column of objects, or nullable ones, are such."""
-    y = without_torch(y)
-    is_boolean = str(getattr(y, "dtype", "")) == "boolean" and not y.isna().any()
-    if isinstance(y, list | tuple) and any(map(is_none, y)):
-        y = np.array(y, dtype=object)  # NumPy would write NaN beside text as the text "nan"
-    labels = np.asarray(column_or_1d(y.to_numpy(dtype=bool) if is_boolean else y, warn=True))
-    if labels.dtype.kind == "S":
-        return np.char.decode(labels)
-    if labels.dtype.kind in "Mm":
-        raise ValueError(_no_classes("dates" if labels.dtype.kind == "M" else "durations"))
-    if labels.dtype.kind == "O" and all(isinstance(v, Real) and v == v for v in labels):  # not NaN
-        numbers = np.array(labels.tolist())
-        return numbers if numbers.dtype.kind in "bif" else labels
-    return labels
-
-
-def _check_labels(labels: Array) -> None:
-    """Refuse numbers with fractions, missing classes, and classes of several types."""
-    if labels.dtype.kind == "f":
-        check_finite_table("y", labels)
-        fractions = labels[labels != np.rint(labels)]
-        if len(fractions):
-            raise ValueError(
-                f"y must hold classes, got numbers with fractions such as {fractions[0]:g} (Unknown label type: "
-                "continuous); FLSRegressor (--task regression) learns numbers."
-            )
-    if labels.dtype.kind != "O":
-        return
-    missing = [row for row, label in enumerate(labels) if is_none(label)]
-    if missing:
-        rows = f"{counted(len(missing), 'such row')} in all"
-        raise ValueError(f"y must have a class in every row, got none in row {missing[0]} ({rows}).")
-    types = sorted({type(label).__name__ for label in labels})
-    if len(types) > 1 and "str" in types:
-        raise ValueError(f"y must hold classes of one type, got {' and '.join(types)} (Unknown label type: unknown).")
-    if "str" not in types:
-        raise ValueError(_no_classes(f"values of the type {types[0]}"))
-
-
-def _no_classes(got: str) -> str:
-    """The error for labels that are no classes, with the words that scikit-learn's checks look for."""
-    return (
-        f"y must hold text, numbers or booleans as classes, got {got} (Unknown label type: unknown); their texts, such as "
-        "pandas.Series(y).astype(str), can be classes."
-    )

@@ -62,7 +62,7 @@ def with_intervals(
     settings = replace(settings, calibration=method, coverage=coverage)
     _check_settings(settings, streamed=streamed, continued=continued)
     several: Any = settings.group_calibration
-    if not isinstance(several, (list, tuple)):
+    if not isinstance(several, (list, tuple, np.ndarray)):
         several = [] if several is None else [several]
     places = [check_place("group_calibration", column, table) for column in several]
     if method is None:

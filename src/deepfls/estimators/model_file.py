@@ -90,7 +90,7 @@ def described(estimator: FLSEstimator) -> tuple[dict[str, Any], dict[str, Array]
     """Description and arrays of a fitted estimator."""
     settings = {name: plain_value(value) for name, value in settings_by_name(estimator).items() if is_plain(value)}
     description: dict[str, Any] = {
-        "class": type(estimator).__name__,
+        "class": "FLSClassifier" if estimator._classifies else "FLSRegressor",  # of a subclass too
         "settings": settings,
         "structure": plain_value(dataclasses.asdict(estimator._structure_)),
         "tnorm": estimator.system_.tnorm,

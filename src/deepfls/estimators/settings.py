@@ -340,6 +340,9 @@ CLASSIFIER_TEXT = SETTINGS_TEXT.replace("<loss>", _CLASSIFIER_LOSS).replace("<co
 
 def check_settings(settings: Settings) -> None:
     """Refuse the settings that no later step checks."""
+    if isinstance(settings.loss, type):
+        name = settings.loss.__name__
+        raise TypeError(f"loss must be a name or a function f(y, target), got the class {name}: {name}() may be one.")
     if not callable(settings.loss):
         check_option("loss", settings.loss, settings._losses)
     if settings.loss == "quantiles" and settings.kind != "gt2":
@@ -378,7 +381,7 @@ def train_config(settings: Settings, n_rows: int, n_features: int = 1, *, stream
         chosen["epochs"] = recipe.epochs(n_rows, check_count("batch_size", chosen["batch_size"]))
     if isinstance(settings, RegressorSettings) and settings.kind != "t1" and settings.calibration != "split":
         chosen |= {"coverage": settings.coverage, "interval_weight": settings.interval_weight}
-    return TrainConfig(**chosen)
+    return TrainConfig(**{name: value.item() if isinstance(value, np.generic) else value for name, value in chosen.items()})
 
 
 def settings_by_name(settings: Settings) -> dict[str, Any]:

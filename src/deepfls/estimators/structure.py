@@ -71,7 +71,8 @@ class Structure:
             if self.n_terms is None:
                 raise ValueError("words must be given with n_terms, got n_terms=None.")
             count = self.terms_per_input[place]
-            if isinstance(chosen, str) or len(chosen) != count or len(set(chosen)) != count:
+            is_list = hasattr(chosen, "__len__") and not isinstance(chosen, str)
+            if not is_list or len(chosen) != count or len(set(chosen)) != count:
                 raise ValueError(
                     f"words must have {count} different words for {name!r}, which has {count} terms, got {chosen!r}."
                 )
@@ -89,6 +90,7 @@ class Structure:
         made: type[T1FLS | IT2FLS] = T1FLS
         tnorm = "htsk" if self.tnorm == "auto" else self.tnorm
         options: dict[str, Any] = {"n_rules": self.n_rules, "order": self.order, "tnorm": tnorm}
+        options |= {"device": "cpu", "dtype": torch.float32}  # whatever torch's defaults are
         if self.kind == "gt2":
             for name in ("n_terms", "max_conditions"):
                 if getattr(self, name) is not None:
@@ -135,7 +137,7 @@ def structure_for(
     given: Any = settings.n_terms
     n_columns = len(columns.columns)
     if given is not None and not isinstance(given, int | np.integer):
-        if isinstance(given, str) or len(given) != n_columns:
+        if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != n_columns:
             raise ValueError(f"n_terms must be a number or have one for each of {n_columns} columns, got {given!r}.")
         spans = zip(given, columns.spans, strict=True)
         settings = replace(settings, n_terms=[count for count, (first, end) in spans for _ in range(first, end)])
@@ -147,7 +149,7 @@ def structure_for(
 
 def frozen_rule_numbers(frozen_rules: Any, n_rules: int) -> list[int]:
     """Numbers of rules, from 0, each checked."""
-    given = [] if frozen_rules is None else [frozen_rules] if isinstance(frozen_rules, int) else list(frozen_rules)
+    given = [] if frozen_rules is None else frozen_rules if np.iterable(frozen_rules) else [frozen_rules]
     return [check_count("frozen_rules", rule, 0, n_rules - 1) for rule in given]
 
 

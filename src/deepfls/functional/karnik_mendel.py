@@ -86,7 +86,7 @@ def karnik_mendel(
     """
     check_rule_tensors(consequents, lower_firing=lower_firing, upper_firing=upper_firing)
     check_option("algorithm", algorithm, ("auto", *ALGORITHMS))
-    if check and not is_traced():
+    if check and not is_traced() and not consequents.is_meta:
         check_firing_values(lower_firing, upper_firing, consequents)
     # Only ratios of firing matter; relative to the largest they cannot overflow or vanish together.
     peak = upper_firing.detach().amax(dim=1, keepdim=True)
@@ -101,7 +101,7 @@ def end_points(lower_firing: Tensor, upper_firing: Tensor, consequents: Tensor, 
     if algorithm in ("auto", "newton") and _can_compile(lower_firing, upper_firing, consequents):
         return _compiled_ends(lower_firing, upper_firing, consequents, logs=False)
     # "sort" is the one without data-dependent control flow; the end points are the same.
-    if algorithm == "auto" or (algorithm != "enumerate" and is_traced()):
+    if algorithm == "auto" or (algorithm != "enumerate" and (is_traced() or consequents.is_meta)):
         algorithm = "sort"
     with torch.no_grad():
         ends = ALGORITHMS[algorithm](lower_firing.detach(), upper_firing.detach(), consequents.detach())

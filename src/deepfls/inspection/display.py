@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from deepfls._checks.arguments import check_count
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.plain import firing_shares
-from deepfls.inspection.plain_model import PlainModel, index_of, system_at
+from deepfls.inspection.plain_model import PlainModel, index_of, system_at, true_values
 from deepfls.inspection.words import output_name
 from deepfls.metrics import picp
 
@@ -105,6 +106,7 @@ class LearningCurveDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: FLSEstimator, *, ax: Axes | None = None, name: str | None = None) -> Self:
         """The losses of the last fit."""
+        check_is_fitted(estimator, "system_")
         return cls(estimator.history_).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> Self:
@@ -139,10 +141,8 @@ class PredictionDisplay(Display):
     @classmethod
     def from_estimator(cls, estimator: FLSRegressor, X: Any, y: Any, *, output: int = 0, ax: Axes | None = None) -> Self:
         """Predictions of one output for rows X against their true values y."""
-        check_is_fitted(estimator, "system_")
-        if estimator._classifies:
-            raise ValueError("estimator must be a regressor, got a classifier; scikit-learn has ConfusionMatrixDisplay.")
-        truth, predicted = (_output_of(values, output) for values in (y, estimator.predict(X)))
+        _check_regressor(estimator, "scikit-learn has ConfusionMatrixDisplay")
+        truth, predicted = _columns(estimator, y, output, estimator.predict(X))
         return cls(truth, predicted).plot(ax, name=estimator.target_names_[output])
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> Self:
@@ -181,8 +181,9 @@ class BandDisplay(Display):
         s = PlainModel.of(estimator)
         if s.classes is not None and y is not None:
             raise ValueError("y must be None for a classifier, whose band is that of the score of a class.")
+        output = index_of(output, s.output_names, "output")
         reduced = s.output(estimator._known_x(X))
-        truth = None if y is None else _output_of(y, output)
+        truth = None if y is None else true_values(s, reduced.y, y)[:, output]
         display = cls(reduced.y[:, output], reduced.y_left[:, output], reduced.y_right[:, output], truth)
         return display.plot(ax, name=output_name(s, output))
 
@@ -262,14 +263,16 @@ class CoverageDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: FLSRegressor, x: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
+        cls, estimator: FLSRegressor, X: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
     ) -> Self:
-        """Coverage of a calibrated regressor on rows x and targets y; by default up to the largest calibrated coverage."""
-        check_is_fitted(estimator, "system_")
+        """Coverage of a calibrated regressor on rows X and targets y; by default up to the largest calibrated coverage."""
+        _check_regressor(estimator, "classes have sets, of predict_set")
         if coverages is None:
             grid = np.array([*np.arange(0.1, 0.9, 0.1), 0.9, 0.95, 0.99])
             coverages = grid[grid <= getattr(estimator.calibration_, "largest_coverage", 1.0)].tolist()
-        covered = [picp(y, *estimator.predict_interval(x, coverage=coverage)) for coverage in coverages]
+        predicted = estimator.predict(X)
+        truth = true_values(PlainModel.of(estimator), predicted, y).reshape(predicted.shape)
+        covered = [picp(truth, *estimator.predict_interval(X, coverage=coverage)) for coverage in coverages]
         return cls(np.array(coverages), np.array(covered)).plot(ax)
 
     def plot(self, ax: Axes | None = None, *, name: str | None = None, color: str = COLORS[0]) -> Self:
@@ -325,17 +328,23 @@ class WidthErrorDisplay(Display):
         return self._finish(ax, legend={"fontsize": "small"}, xlabel=x_label, ylabel="absolute error")
 
 
+def _check_regressor(estimator: FLSEstimator, instead: str) -> None:
+    check_is_fitted(estimator, "system_")
+    if estimator._classifies:
+        raise ValueError(f"estimator must be a regressor, got a classifier; {instead}.")
+
+
 def _interval_columns(estimator: FLSRegressor, X: Any, y: Any, coverage: float | None, output: int) -> list[Array]:
     """True values, predictions and both ends of the intervals of one output, each (rows,)."""
-    check_is_fitted(estimator, "system_")
-    parts = (y, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
-    return [_output_of(values, output) for values in parts]
+    _check_regressor(estimator, "classes have sets, of predict_set")
+    return _columns(estimator, y, output, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
 
 
-def _output_of(values: Any, output: int) -> Array:
-    """One output of values (rows,) or (rows, outputs)."""
-    found = np.asarray(values, dtype=np.float64)
-    return found.reshape(len(found), -1)[:, output]
+def _columns(estimator: FLSRegressor, y: Any, output: int, *predicted: Array) -> list[Array]:
+    """True values and predictions of one output, each (rows,)."""
+    place = index_of(output, estimator.target_names_, "output")
+    truth = true_values(PlainModel.of(estimator), predicted[0], y)
+    return [values.reshape(len(truth), -1)[:, place] for values in (truth, *predicted)]
 
 
 @dataclass
@@ -375,7 +384,7 @@ class FiringMapDisplay(Display):
         x = estimator._known_x(X)
         x = x[~np.isnan(x[:, m])]
         low, high = (float(x[:, m].min()), float(x[:, m].max())) if len(x) else (0.0, 0.0)
-        edges = np.linspace(*((low, high) if high > low else s.input_span(m)), n_bins + 1)
+        edges = np.linspace(*((low, high) if high > low else s.input_span(m)), check_count("n_bins", n_bins) + 1)
         bins = np.clip(np.searchsorted(edges, x[:, m], side="right") - 1, 0, n_bins - 1)
         counts = np.bincount(bins, minlength=n_bins)
         row_shares = firing_shares(*s.firing(x))

@@ -13,7 +13,7 @@ import numpy as np
 from deepfls import __version__
 from deepfls._checks.arguments import check_option, counted, printable
 from deepfls._checks.values import Array, softmax
-from deepfls._files import write_whole
+from deepfls._files import user_path, write_whole
 from deepfls.inspection import plain_model, words
 from deepfls.inspection.display import new_figure
 from deepfls.inspection.plain import PlainSystem
@@ -34,7 +34,7 @@ def write_card(
     estimator: FLSEstimator, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
 ) -> Path:
     """Write the card of a fitted estimator; :meth:`FLSRegressor.to_card` has the parameters."""
-    target = Path(path)
+    target = user_path(path)
     ending = check_option("the ending of path", target.suffix.lower(), (".html", ".md"))
     text = card_text(estimator, X, y, title=title, markdown=ending == ".md")
     write_whole(target, text.encode("utf-8", "xmlcharrefreplace"))

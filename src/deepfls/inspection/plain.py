@@ -225,7 +225,7 @@ class PlainSystem:
         """One plane of a General Type-2 system as a system of its own: Interval Type-2, or Type-1 for α = 1."""
         if self.kind != "gt2":
             raise ValueError(f"plane must come with kind='gt2', which has planes, got kind={self.kind!r}.")
-        (level,) = check_alphas(alpha, torch.zeros(1, dtype=torch.float64))
+        (level,) = check_alphas(alpha, torch.zeros(1, dtype=torch.float64, device="cpu"))
         t = float(plane_width(level))
         if t == 0.0:
             own: dict[str, Any] = {"kind": "t1", "uncertainty": "", "type_reduction": "", "upper_sigmas": self.lower_sigmas}
@@ -392,4 +392,5 @@ def weights_at_ends(lower: Array, upper: Array, consequents: Array) -> RuleWeigh
 def firing_shares(log_lower: Array, log_upper: Array) -> Array:
     """Share of every rule in the firing of a row, (rows, rules): f̲ + f̄ over its sum."""
     peak = log_upper.max(axis=1, keepdims=True)
-    return np.asarray(normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))
+    with np.errstate(under="ignore"):  # an error where NumPy is set to raise
+        return np.asarray(normalized(np.exp(log_lower - peak) + np.exp(log_upper - peak)))

@@ -15,6 +15,7 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 
 from deepfls._checks.arguments import check_count, check_option, counted
+from deepfls._checks.labels import class_labels
 from deepfls._checks.values import Array, check_finite_table, check_number_targets, check_same_length
 from deepfls.data.frames import as_table, raw_table
 from deepfls.estimators.calibration import Calibration
@@ -344,10 +345,14 @@ def true_values(plain: AnyModel, x: Array, y: Any) -> Array:
     """True values for rows x: classes (rows,) of a classifier, finite numbers (rows, outputs) of a regressor."""
     if y is None:
         raise ValueError("y must be given: the true values of the rows of X.")
-    check_same_length(x, y)
     if plain.classes is not None:
-        return np.asarray(y)
+        labels = class_labels(y)
+        check_same_length(x, labels)
+        if isinstance(labels[0], str) != isinstance(plain.classes[0], str):
+            raise ValueError(f"y must hold classes such as {plain.classes[0]!s}, got {labels[0]!s}.")
+        return labels
     values = check_number_targets(y)
+    check_same_length(x, values)
     check_finite_table("y", values)
     if values.size != len(x) * plain.n_outputs:
         raise ValueError(f"y must have {counted(plain.n_outputs, 'column')} for this model, got shape {values.shape}.")

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from deepfls._checks.arguments import check_count
 from deepfls._checks.values import Array, evenly_spaced
 from deepfls.inspection.display import GREY, Display, label, new_axes
 from deepfls.inspection.plain import PlainOutput, PlainSystem
@@ -250,7 +251,7 @@ class PushesDisplay(Display):
 
     def plot(self, ax: Axes | None = None, *, top: int = 10) -> Self:
         """Draw the pushes of the ``top`` inputs, a point for every row."""
-        order = np.argsort(-np.abs(self.pushes).mean(axis=0), kind="stable")[:top]
+        order = np.argsort(-np.abs(self.pushes).mean(axis=0), kind="stable")[: check_count("top", top)]
         ax = new_axes(ax, 6.0, 1.2 + 0.35 * len(order))
         ax.axvline(0.0, color=GREY, linewidth=1, linestyle=":")
         for place, m in enumerate(order):

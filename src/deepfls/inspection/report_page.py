@@ -21,7 +21,7 @@ import numpy as np
 from deepfls import __version__, metrics
 from deepfls._checks.arguments import counted
 from deepfls._checks.values import Array, softmax
-from deepfls._files import write_whole
+from deepfls._files import user_path, write_whole
 from deepfls.functional.constants import LOG_FLOOR, TOLERANCE, max_sweeps
 from deepfls.inspection import plain_model, words
 from deepfls.inspection.plain import PlainSystem
@@ -61,7 +61,7 @@ def write_report(
     estimator: FLSEstimator, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, title: str | None = None
 ) -> Path:
     """Write the page of a fitted estimator; :meth:`FLSRegressor.to_report` has the parameters."""
-    target = Path(path)
+    target = user_path(path)
     # A name read from JSON may hold half a surrogate pair, which UTF-8 cannot encode.
     write_whole(target, report_html(estimator, X, y, title=title).encode("utf-8", "xmlcharrefreplace"))
     return target

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from deepfls._checks.arguments import check_count
 from deepfls._checks.values import Array, softmax
 from deepfls.inspection.display import COLORS, SET_STYLE, Display, label, new_axes, new_figure
 from deepfls.inspection.plain import PlainOutput, PlainSystem
@@ -87,7 +88,10 @@ class MembershipsDisplay:
         if features is None:
             chosen = _shown_inputs(estimator, s)
         else:
-            chosen = [index_of(feature, s.feature_names, "features") for feature in features]
+            given: Any = [features] if isinstance(features, (str, int)) else features
+            chosen = [index_of(feature, s.feature_names, "features") for feature in given]
+            if not chosen:
+                raise ValueError("features must have an input or more, got none.")
         start = _sets_at_start(estimator, s, system) if before else None
         planes = [plane for _, plane in s.planes()[1:]]
         grids, lower, upper, at_start, inner = [], [], [], [], []
@@ -127,7 +131,8 @@ class MembershipsDisplay:
             return self._plot_words(axes)
         n_rules = self.upper[0].shape[1]
         ranked = list(range(n_rules)) if self.leading is None else list(self.leading)
-        shown = sorted(ranked[: len(COLORS)]) if rules is None else list(rules)
+        given: Any = sorted(ranked[: len(COLORS)]) if rules is None else rules
+        shown = [check_count("rules", rule, 0, n_rules - 1) for rule in (given if np.iterable(given) else [given])]
         others = [rule for rule in range(n_rules) if rule not in shown]
         axes = _panels(axes, len(self.names))
         for panel, (ax, name, grid) in enumerate(zip(axes, self.names, self.grids, strict=False)):

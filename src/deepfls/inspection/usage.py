@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from deepfls import metrics
 from deepfls._checks.arguments import counted
+from deepfls._checks.tensors import usual_torch
 from deepfls._checks.values import Array, softmax
 from deepfls.inspection import plain_model
 from deepfls.inspection.plain import PlainSystem, RuleValues, firing_shares
@@ -359,6 +360,7 @@ def _permutation_ranks(s: PlainModel, x: Array, y: Array | None, order: Array) -
     return "change" if y is None else "log_loss" if s.classes is not None else "rmse", growth
 
 
+@usual_torch()
 def _gradient_ranks(estimator: FLSEstimator, x: Array) -> Array:
     """Root mean square derivative by every input times the spread of the input, the mean over outputs."""
     model = estimator._model if not np.isnan(x).any() else estimator._model.taking_nan()

@@ -91,7 +91,8 @@ class UnitInterval:
 
 def _logit(value: Tensor) -> Tensor:
     """Inverse of the sigmoid on (0, 1]; 1 maps to the first raw value whose sigmoid rounds to it."""
-    largest = 1.0 - torch.log(torch.tensor(torch.finfo(value.dtype).eps)).item()
+    eps = torch.tensor(torch.finfo(value.dtype).eps, dtype=torch.float32, device="cpu")
+    largest = 1.0 - eps.log().item()
     return (value.log() - torch.log1p(-value)).clamp(max=largest)
 
 

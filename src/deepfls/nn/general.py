@@ -26,7 +26,7 @@ from deepfls.functional.reduction import (
 from deepfls.kernels import SystemForm
 from deepfls.nn.constraints import UnitInterval, separate_generator
 from deepfls.nn.rule_parts import T1Antecedents
-from deepfls.nn.systems import IT2FLS, N_PARAMETERS, T1FLS, ReducedOutput, _forwarded
+from deepfls.nn.systems import IT2FLS, N_PARAMETERS, T1FLS, ReducedOutput, _forwarded, without_autocast
 
 # Spreads at the start: wide enough that the first steps can change the planes in both directions.
 _LOWER_SPREAD, _UPPER_SPREAD = 0.4, 0.2
@@ -200,6 +200,7 @@ class GT2FLS(T1FLS):
         """Levels of the planes of the crisp output, (planes,), rising."""
         return torch.tensor(default_alphas(self.n_planes), dtype=self.centers.dtype, device=self.centers.device)
 
+    @without_autocast
     def forward(self, x: Tensor) -> Tensor:
         return self._crisp(self.planes(x))
 
@@ -207,6 +208,7 @@ class GT2FLS(T1FLS):
         shares = (planes.alphas / planes.alphas.sum()).unsqueeze(-1)
         return (0.5 * (planes.y_left + planes.y_right) * shares).sum(dim=1)
 
+    @without_autocast
     def planes(self, x: Tensor, alphas: Any = None) -> AlphaPlanes:
         """Type-reduced sets of some planes.
 
@@ -226,6 +228,7 @@ class GT2FLS(T1FLS):
         firing = self.antecedents.plane_firing(self._checked(x))
         return plane_ends(*firing, self._rule_outputs(x), levels, self.algorithm)
 
+    @without_autocast
     def ends_at(self, x: Tensor, alphas: Tensor) -> TypeReducedSet:
         """Type-reduced set of one plane for every sample, its levels (batch,) within (0, 1].
 
@@ -238,6 +241,7 @@ class GT2FLS(T1FLS):
         lower, upper = plane_log_firing(*firing, plane_width(alphas).unsqueeze(1))
         return type_reduced_set(lower, upper, self._rule_outputs(x), self.algorithm)
 
+    @without_autocast
     def reduce(self, x: Tensor) -> ReducedOutput:
         """The type-reduced set of the widest plane, α = 0.01, and the crisp output.
 
@@ -249,10 +253,12 @@ class GT2FLS(T1FLS):
         planes = self.planes(x)
         return ReducedOutput(planes.y_left[:, 0], planes.y_right[:, 0], self._crisp(planes))
 
+    @without_autocast
     def firing(self, x: Tensor) -> IntervalFiring:  # type: ignore[override]  # an interval, as of IT2FLS
         """Lower and upper firing of the widest plane, relative to its largest of each sample, each (batch, rules)."""
         return relative_interval_firing(*self.widest_log_firing(x))
 
+    @without_autocast
     def widest_log_firing(self, x: Tensor) -> IntervalFiring:
         """Lower and upper log-firing of the widest plane, each (batch, rules)."""
         firing = self.antecedents.plane_firing(self._checked(x))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +26,26 @@ class ReducedOutput(NamedTuple):
     y_left: Tensor
     y_right: Tensor
     y: Tensor
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def without_autocast(method: _Method) -> _Method:
+    """A method ``method(x, ...)`` of a system that computes in the dtype of its parameters under ``torch.autocast`` too.
+
+    The product behind the log-firing cancels most of its digits, so half precision would leave few of them.
+    """
+
+    @functools.wraps(method)
+    def computed(self: _FLS, x: Tensor, *args: Any, **options: Any) -> Any:
+        if not isinstance(x, Tensor) or x.is_meta or not torch.is_autocast_enabled(x.device.type):
+            return method(self, x, *args, **options)
+        with torch.autocast(x.device.type, enabled=False):
+            x = x.to(self.antecedents.raw_centers.dtype) if x.is_floating_point() else x
+            return method(self, x, *args, **options)
+
+    return cast("_Method", computed)
 
 
 def _forwarded(part: str, name: str, doc: str, *, writes: bool = True) -> Any:
@@ -168,9 +190,11 @@ class T1FLS(_FLS):
         )
         self.consequents = TSKConsequents(n_features, n_outputs, n_rules, order=order, device=device, dtype=dtype)
 
+    @without_autocast
     def forward(self, x: Tensor) -> Tensor:
         return weighted_average(self.antecedents(self._checked(x)), self._rule_outputs(x))
 
+    @without_autocast
     def firing(self, x: Tensor) -> Tensor:
         """Firing relative to the strongest rule of each sample, (batch, rules)."""
         return relative_firing(self.antecedents(self._checked(x)))
@@ -280,6 +304,7 @@ class IT2FLS(_FLS):
         if self.raw_mix is not None:
             nn.init.zeros_(self.raw_mix)
 
+    @without_autocast
     def forward(self, x: Tensor) -> Tensor:
         if self.type_reduction == "km":
             return self.reduce(x).y
@@ -289,6 +314,7 @@ class IT2FLS(_FLS):
     def _crisp(self, log_lower: Tensor, log_upper: Tensor, consequents: Tensor) -> Tensor:
         return type_reduce(log_lower, log_upper, consequents, self.type_reduction, mix=self.mix, algorithm=self.algorithm)
 
+    @without_autocast
     def reduce(self, x: Tensor) -> ReducedOutput:
         """The exact type-reduced set and the crisp output.
 
@@ -309,6 +335,7 @@ class IT2FLS(_FLS):
         # Inside already, but for rounding and for firing below the floor of relative_firing.
         return ReducedOutput(y_left, y_right, torch.minimum(torch.maximum(y, y_left), y_right))
 
+    @without_autocast
     def firing(self, x: Tensor) -> IntervalFiring:
         """Lower and upper firing relative to the largest upper firing of each sample, each (batch, rules)."""
         return relative_interval_firing(*self.antecedents(self._checked(x)))

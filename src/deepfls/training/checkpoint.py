@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from deepfls._checks.values import Array
-from deepfls._files import ArrayFormat, write_whole
+from deepfls._files import ArrayFormat, user_path, write_whole
 from deepfls.training.distributed import Group
 
 # A run as plain values and tensors.
@@ -107,7 +107,7 @@ class CheckpointFolder:
     """The checkpoints of one run; the leader reads and writes them and sends what it read to the others."""
 
     def __init__(self, asked: Checkpoints, settings: Mapping[str, Any], group: Group) -> None:
-        self.path = Path(asked.folder)
+        self.path = user_path(asked.folder)
         self.start: tuple[dict[str, Any], dict[str, Array]] | None = None
         self._asked = asked
         self._interval = asked.interval

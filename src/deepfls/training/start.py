@@ -6,6 +6,7 @@ The data are expected in scaled units (about zero mean and unit spread per colum
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -84,21 +85,22 @@ def initialize_system(
     width *= float(np.sqrt(share_of(system.tnorm, system.n_features) / share_of(system.tnorm, n_inputs)))
     some = rows[evenly_spaced(len(rows), _WIDTH_ROWS)]
     sigmas = _within_limits(system, torch.from_numpy(start_sigmas(some, width, groups)).expand(n_sets, -1))
-    seed = torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))
+    random: dict[str, Any] = {"generator": torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))}
+    random["dtype"] = torch.float32  # whatever torch's default is
     shape = (n_sets, system.n_features)
     if isinstance(system, IT2FLS):
         # As in the paper: σ' ± |Δ| with Δ ~ U(0, 0.01), and h = sigmoid(U(0, 1)).
         # DIFF(paper): Δ is relative to the width, about 1 in the paper's units, so that narrow sets start valid too.
-        delta = 0.01 * torch.rand(shape, generator=seed) if "s" in system.uncertainty else torch.zeros(shape)
+        delta = 0.01 * torch.rand(shape, **random) if "s" in system.uncertainty else torch.zeros(shape)
         system.set_sigmas(sigmas - delta * sigmas, sigmas + delta * sigmas)
         if "h" in system.uncertainty:
-            system.heights = torch.sigmoid(torch.rand(shape, generator=seed))
+            system.heights = torch.sigmoid(torch.rand(shape, **random))
     else:
         system.sigmas = sigmas
     if consequents == "random":
-        system.intercepts = 0.01 * torch.rand(system.n_rules, system.n_outputs, generator=seed)
+        system.intercepts = 0.01 * torch.rand(system.n_rules, system.n_outputs, **random)
         if system.order == 1:
-            system.slopes = 0.01 * torch.rand(system.n_rules, system.n_outputs, system.n_features, generator=seed)
+            system.slopes = 0.01 * torch.rand(system.n_rules, system.n_outputs, system.n_features, **random)
     else:
         weight = None if sample_weight is None else sample_weight[part]
         solve_consequents(system, x[part], y[part], ridge=ridge, sample_weight=weight, total=total)
