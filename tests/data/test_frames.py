@@ -20,7 +20,7 @@ from pyarrow import dataset
 from scipy.sparse import csr_matrix
 
 from deepfls import FLSClassifier, FLSRegressor, load
-from deepfls.data.frames import as_table, number_array, raw_table, raw_values
+from deepfls.data.frames import as_table, kind_of, number_array, raw_table, raw_values
 
 N = 40
 X = np.random.default_rng(0).normal(size=(N, 2))
@@ -122,7 +122,7 @@ class OwnType(pa.ExtensionType):
 
 
 class OtherFrame:
-    """A frame of a library that is not known here, but speaks Arrow's C interface."""
+    """A frame of a library that is not known here, but has Arrow's C interface."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table, self.columns, self.shape = table, table.column_names, table.shape
@@ -165,6 +165,13 @@ def test_masked_values_are_missing() -> None:
         FLSRegressor(**QUICK).fit(X, Y, sample_weight=np.ma.array(np.ones(N), mask=Y > 1.0))
 
 
+@pytest.mark.parametrize("values", [np.array(["2024-01-01", "2024-01-02"], "M8[ns]"), np.array([1, 2], "m8[ns]")])
+def test_masked_dates_and_durations_stay_such(values: Any) -> None:
+    found = as_table(np.ma.array(values[:, None], mask=[[True], [False]]))
+    assert found.dtype == values.dtype
+    assert np.isnat(found).tolist() == [[True], [False]]
+
+
 @pytest.mark.parametrize(
     ("column", "expected"),
     [
@@ -184,6 +191,32 @@ def test_masked_values_are_missing() -> None:
 def test_column_of_any_type_is_read(column: Any, expected: object) -> None:
     found = raw_values(column).tolist()[0]
     assert getattr(found, "date", lambda: found)() == getattr(expected, "date", lambda: expected)()
+
+
+@pytest.mark.parametrize(
+    ("column_type", "kind"),
+    [
+        (pa.int8(), "number"),
+        (pa.uint64(), "number"),
+        (pa.float16(), "number"),
+        (pa.decimal128(5, 2), "number"),
+        (pa.bool_(), "boolean"),
+        (pa.string(), "text"),
+        (pa.large_string(), "text"),
+        (pa.dictionary(pa.int8(), pa.string()), "category"),
+        (pa.date32(), "date"),
+        (pa.timestamp("us", "UTC"), "date"),
+        (pa.duration("s"), "date"),
+        (pa.null(), "empty"),
+        (pa.binary(), "bytes"),
+        (pa.month_day_nano_interval(), "interval"),
+        (pa.list_(pa.float64()), "nested"),
+        (pa.struct({"a": pa.int8()}), "nested"),
+    ],
+    ids=str,
+)
+def test_every_type_has_a_kind(column_type: pa.DataType, kind: str) -> None:
+    assert kind_of(column_type) == kind
 
 
 def test_categories_that_are_lists_are_left_out() -> None:

@@ -388,31 +388,6 @@ def test_names_in_messages_cannot_act_on_a_terminal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("column_type", "kind"),
-    [
-        (pa.int8(), "number"),
-        (pa.uint64(), "number"),
-        (pa.float16(), "number"),
-        (pa.decimal128(5, 2), "number"),
-        (pa.bool_(), "boolean"),
-        (pa.string(), "text"),
-        (pa.large_string(), "text"),
-        (pa.dictionary(pa.int8(), pa.string()), "category"),
-        (pa.date32(), "date"),
-        (pa.timestamp("us", "UTC"), "date"),
-        (pa.duration("s"), "date"),
-        (pa.null(), "empty"),
-        (pa.binary(), "bytes"),
-        (pa.list_(pa.float64()), "nested"),
-        (pa.struct({"a": pa.int8()}), "nested"),
-    ],
-    ids=str,
-)
-def test_every_type_has_a_kind(column_type: pa.DataType, kind: str) -> None:
-    assert kind_of(column_type) == kind
-
-
-@pytest.mark.parametrize(
     ("text", "told"),
     [
         ("Sales,,\nregion,a,y\nn,1,2\ns,2,3\n", "The first line of 't.csv' is left out"),

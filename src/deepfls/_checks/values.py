@@ -55,11 +55,13 @@ def without_torch(values: Any) -> Any:
 
 
 def without_mask(values: Any) -> Any:
-    """A masked array of NumPy as an ordinary one, with NaN or None for what is masked; anything else as it is."""
+    """A masked array of NumPy as an ordinary one, with NaN, NaT or None for what is masked; anything else as it is."""
     if not isinstance(values, np.ma.MaskedArray):
         return values
     if not np.ma.is_masked(values):
         return values.data
+    if values.dtype.kind in "Mm":
+        return values.filled(np.array("NaT", dtype=values.dtype))
     missing: Any
     kind, missing = (np.float64, np.nan) if values.dtype.kind in "iuf" else (object, None)
     return np.where(np.ma.getmaskarray(values), missing, values.data.astype(kind))
@@ -118,7 +120,7 @@ def softmax(logits: Array) -> Array:
 
 
 def check_targets_given(y: Any) -> None:
-    """Require a target."""
+    """Require a target that is not a sparse matrix."""
     if y is None:
         raise ValueError("fit requires y to be passed, but the target y is None.")
     if hasattr(y, "toarray") and hasattr(y, "nnz"):
