@@ -284,6 +284,13 @@ def test_predict_leaves_out_whole_row_groups_and_parts(rows: Path, model: str, r
     assert parquet.read_table("none").schema.names == ["y"]
 
 
+def test_predict_leaves_out_rows_that_the_model_refuses(rows: Path, run: Run) -> None:
+    run("train", ROWS, "--target", "y", "--missing", "error", "--epochs", "1", "--n-rules", "2", "--out", "strict.fls")
+    write(rows, {**columns(), "a": [None, *columns()["a"][1:]]})
+    done = run("predict", "strict.fls", ROWS, "--out", "p", "--nulls", "drop")
+    assert done.stdout == "Wrote 599 predictions to 1 part in p\n"
+
+
 def test_predict_makes_the_parts_of_new_rows_again(rows: Path, model: str, refused: Refused, run: Run) -> None:
     run("predict", model, ROWS, "--out", "p")
     write(rows, {**columns(), "a": np.roll(columns()["a"], 1)})

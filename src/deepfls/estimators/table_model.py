@@ -211,17 +211,17 @@ def write_parts(
 
     ``predicted`` maps the table of a row group, with these ``columns``, to the table of its predictions; ``nulls="drop"``
     leaves out those of rows with a missing value. ``about`` distinguishes the predictions from others and is stored beside
-    them. ``resume`` keeps existing parts, ``force`` replaces
-    them. The processes of ``group`` share the parts. ``step`` is called with the number of rows of every table written. A
-    part gets its name when it is complete.
+    them. ``resume`` keeps existing parts, ``force`` replaces them. The processes of ``group`` share the parts. ``step`` is
+    called with the number of rows of every table written. A part gets its name when it is complete.
     """
     parts = parts_of(files, part_rows)
     names = [f"part-{number:06d}.parquet" for number in range(len(parts))]
     about = {**about, "files": files.fingerprint(), "parts": len(parts), "nulls": nulls}
 
     def written(data: DataTable) -> pa.Table:
-        table = predicted(data)
-        return table.filter(data.known(columns)) if nulls == "drop" else table
+        known = data.known(columns) if nulls == "drop" else np.ones(data.n_rows, dtype=bool)
+        # An estimator takes no table without rows; a part without rows needs the columns of its predictions.
+        return predicted(data.filtered(known)) if known.any() else predicted(data).slice(0, 0)
 
     with group.together():
         if group.leads:
