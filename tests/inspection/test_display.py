@@ -157,9 +157,19 @@ def test_displays_refuse_counts_and_rules_that_do_not_exist() -> None:
         PushesDisplay.from_estimator(model, X, top=0)
     with pytest.raises(ValueError, match=r"^rules must be between 0 and \d, got 99\.$"):
         model.plot_memberships(rules=[99])
-    with pytest.raises(ValueError, match=r"^features must have an input or more, got none\.$"):
+    with pytest.raises(ValueError, match=r"^features must name at least one input, got none\.$"):
         model.plot_memberships(features=[])
-    assert len(model.plot_memberships(features="x1", rules=1).names) == 1
+
+
+@pytest.mark.parametrize("feature", ["x1", 1, np.int64(1)])
+def test_one_input_and_rule_need_no_list(feature: Any) -> None:
+    assert regressor("t1").plot_memberships(features=feature, rules=1).names == ["x1"]
+
+
+def test_output_of_a_display_may_be_a_name() -> None:
+    model = regressor("t1")
+    by_name = PredictionDisplay.from_estimator(model, X, model.predict(X), output=model.target_names_[0])
+    assert by_name.ax_.get_xlabel() == f"true {model.target_names_[0]}"
 
 
 def test_displays_of_numbers_refuse_classes() -> None:

@@ -139,11 +139,13 @@ class PredictionDisplay(Display):
     y_pred: Array
 
     @classmethod
-    def from_estimator(cls, estimator: FLSRegressor, X: Any, y: Any, *, output: int = 0, ax: Axes | None = None) -> Self:
+    def from_estimator(
+        cls, estimator: FLSRegressor, X: Any, y: Any, *, output: int | str = 0, ax: Axes | None = None
+    ) -> Self:
         """Predictions of one output for rows X against their true values y."""
         _check_regressor(estimator, "scikit-learn has ConfusionMatrixDisplay")
-        truth, predicted = _columns(estimator, y, output, estimator.predict(X))
-        return cls(truth, predicted).plot(ax, name=estimator.target_names_[output])
+        name, (truth, predicted) = _columns(estimator, y, output, estimator.predict(X))
+        return cls(truth, predicted).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> Self:
         """Draw predictions over true values; ``name`` is that of the target."""
@@ -175,7 +177,7 @@ class BandDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: FLSEstimator, X: Any, y: Any = None, *, output: int = 0, ax: Axes | None = None
+        cls, estimator: FLSEstimator, X: Any, y: Any = None, *, output: int | str = 0, ax: Axes | None = None
     ) -> Self:
         """The type-reduced set of one output around the crisp output. It is not a prediction interval."""
         s = PlainModel.of(estimator)
@@ -225,13 +227,13 @@ class IntervalDisplay(Display):
         y: Any,
         *,
         coverage: float | None = None,
-        output: int = 0,
+        output: int | str = 0,
         ax: Axes | None = None,
     ) -> Self:
         """Calibrated intervals of one output for rows X, of which at most 400 are used, with their true values y."""
-        columns = _interval_columns(estimator, X, y, coverage, output)
+        name, columns = _interval_columns(estimator, X, y, coverage, output)
         shown = evenly_spaced(len(columns[0]), _ROWS)
-        return cls(*(column[shown] for column in columns)).plot(ax, name=estimator.target_names_[output])
+        return cls(*(column[shown] for column in columns)).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", x_name: str = "x", color: str = COLORS[0]) -> Self:
         """Draw the band, the predictions and the true values; ``name`` and ``x_name`` label the axes."""
@@ -266,7 +268,7 @@ class CoverageDisplay(Display):
         cls, estimator: FLSRegressor, X: Any, y: Any, *, coverages: Sequence[float] | None = None, ax: Axes | None = None
     ) -> Self:
         """Coverage of a calibrated regressor on rows X and targets y; by default up to the largest calibrated coverage."""
-        _check_regressor(estimator, "classes have sets, of predict_set")
+        _check_regressor(estimator, "predict_set gives sets of classes")
         if coverages is None:
             grid = np.array([*np.arange(0.1, 0.9, 0.1), 0.9, 0.95, 0.99])
             coverages = grid[grid <= getattr(estimator.calibration_, "largest_coverage", 1.0)].tolist()
@@ -307,12 +309,12 @@ class WidthErrorDisplay(Display):
         y: Any,
         *,
         coverage: float | None = None,
-        output: int = 0,
+        output: int | str = 0,
         ax: Axes | None = None,
     ) -> Self:
         """Widths of the calibrated intervals and errors of one output, for rows X and their true values y."""
-        truth, predicted, lower, upper = _interval_columns(estimator, X, y, coverage, output)
-        return cls(upper - lower, truth - predicted).plot(ax, name=estimator.target_names_[output])
+        name, (truth, predicted, lower, upper) = _interval_columns(estimator, X, y, coverage, output)
+        return cls(upper - lower, truth - predicted).plot(ax, name=name)
 
     def plot(self, ax: Axes | None = None, *, name: str = "y", color: str = COLORS[0]) -> Self:
         """Draw the errors over the widths of the intervals; ``name`` is that of the target."""
@@ -334,17 +336,19 @@ def _check_regressor(estimator: FLSEstimator, instead: str) -> None:
         raise ValueError(f"estimator must be a regressor, got a classifier; {instead}.")
 
 
-def _interval_columns(estimator: FLSRegressor, X: Any, y: Any, coverage: float | None, output: int) -> list[Array]:
-    """True values, predictions and both ends of the intervals of one output, each (rows,)."""
-    _check_regressor(estimator, "classes have sets, of predict_set")
+def _interval_columns(
+    estimator: FLSRegressor, X: Any, y: Any, coverage: float | None, output: int | str
+) -> tuple[str, list[Array]]:
+    """Name of one output; its true values, predictions and both ends of the intervals, each (rows,)."""
+    _check_regressor(estimator, "predict_set gives sets of classes")
     return _columns(estimator, y, output, estimator.predict(X), *estimator.predict_interval(X, coverage=coverage))
 
 
-def _columns(estimator: FLSRegressor, y: Any, output: int, *predicted: Array) -> list[Array]:
-    """True values and predictions of one output, each (rows,)."""
+def _columns(estimator: FLSRegressor, y: Any, output: int | str, *predicted: Array) -> tuple[str, list[Array]]:
+    """Name of one output; its true values and predictions, each (rows,)."""
     place = index_of(output, estimator.target_names_, "output")
     truth = true_values(PlainModel.of(estimator), predicted[0], y)
-    return [values.reshape(len(truth), -1)[:, place] for values in (truth, *predicted)]
+    return estimator.target_names_[place], [values.reshape(len(truth), -1)[:, place] for values in (truth, *predicted)]
 
 
 @dataclass

@@ -88,10 +88,10 @@ class MembershipsDisplay:
         if features is None:
             chosen = _shown_inputs(estimator, s)
         else:
-            given: Any = [features] if isinstance(features, (str, int)) else features
+            given: Any = [features] if isinstance(features, str) or not np.iterable(features) else features
             chosen = [index_of(feature, s.feature_names, "features") for feature in given]
             if not chosen:
-                raise ValueError("features must have an input or more, got none.")
+                raise ValueError("features must name at least one input, got none.")
         start = _sets_at_start(estimator, s, system) if before else None
         planes = [plane for _, plane in s.planes()[1:]]
         grids, lower, upper, at_start, inner = [], [], [], [], []
