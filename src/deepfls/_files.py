@@ -31,7 +31,9 @@ class ModelFileError(ValueError):
 def user_path(path: str | os.PathLike[str]) -> Path:
     """A path whose first part ~ is the home folder of the user."""
     path = Path(path)
-    return path.expanduser() if path.parts[:1] == ("~",) else path  # a name such as ~notes is one
+    if path.parts[:1] != ("~",):  # ~notes is the name of a file
+        return path
+    return Path(os.path.expanduser(path))  # noqa: PTH111  # of a user without a home folder the path stays as it is
 
 
 @contextlib.contextmanager

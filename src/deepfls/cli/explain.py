@@ -44,10 +44,10 @@ def explain(
             raise UsageError("--out must be given with DATA and without --row.")
         check_ending(out)
     of_rules = {"--top": top is not None, "--exact": exact, "--drop": drop, "--format": format != "text"}
-    for name in [name for name, is_given in of_rules.items() if is_given and (row is not None or out is not None)]:
-        raise UsageError(
-            f"{name} must be given without {'--out' if row is None else '--row'}, because it is about the rules."
-        )
+    first = next((name for name, is_given in of_rules.items() if is_given), None)
+    if first is not None and (row is not None or out is not None):
+        other = "--out" if row is None else "--row"
+        raise UsageError(f"{first} must be given without {other}, because it is about the rules.")
     check_output(out, force=force, inputs=[model] if data is None else [model, data])
     with output.working("reading"):
         opened = open_model(model, targets=target or [])

@@ -150,7 +150,7 @@ def check_ending(out: Path) -> None:
         raise UsageError(f"--out must end in {', '.join(_WRITTEN)}, got {str(out)!r}.")
 
 
-# Kinds of columns that arrow writes to no CSV file, or under some types only.
+# Kinds of columns with types that arrow does not write to a CSV file.
 _AS_TEXT = ("text", "bytes", "nested")
 
 

@@ -12,7 +12,6 @@ import ast
 import functools
 import inspect
 import json
-import os
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ import typer
 from typer.core import TyperCommand
 
 from deepfls._checks.arguments import did_you_mean, quoted
+from deepfls._files import user_path
 from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, in_options, started_processes
 from deepfls.cli.output import option_of as option_of
 
@@ -105,13 +105,13 @@ def errors_by_option(names: Collection[str]) -> Iterator[None]:
         raise UsageError(text) from error
 
 
-# Paths that a shell does not expand: those behind = and in the file of --config.
+# Parameters that are paths. A shell does not expand those behind = and in the file of --config.
 _PATHS = ("data", "model", "rules", "start", "out", "checkpoint_dir")
 
 
 def _from_home(path: Any) -> Any:
-    """A path with the home folder in place of ~."""
-    return type(path)(os.path.expanduser(path)) if str(path).startswith(("~/", "~\\")) else path  # noqa: PTH111  # raises no error
+    """A path, address or None; a path has the home folder in place of ~."""
+    return type(path)(user_path(path)) if str(path).startswith(("~/", "~\\")) else path
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

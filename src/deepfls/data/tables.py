@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import glob
+import itertools
 import re
 import shlex
 import warnings
@@ -35,6 +36,8 @@ _HINTS = {
     "": "rename it to end in .csv if columns are separated by commas or other marks",
 }
 DELIMITED = "columns are separated by commas, semicolons, tabs, bars or blanks"
+# Entries of the folders in a folder that are looked at for a table.
+_MOST_ENTRIES = 10_000
 # Similarity from which a mistyped column or file is taken for another one.
 _NEAR, _NEAR_FILE = 0.7, 0.8
 # Rows in which a name is looked for that no column has, and the begin of an address.
@@ -155,7 +158,8 @@ def find_files(path: str | Path) -> list[Path]:
         held = [entry.name.lower() for entry in file.iterdir() if entry.is_file()]
         endings = [ending for ending in ENDINGS if any(name.endswith(ending) for name in held)]
         if not endings:
-            inner = next((path for path in sorted(file.rglob("*")) if path.name.lower().endswith(ENDINGS)), None)
+            held_below = itertools.islice(file.rglob("*"), _MOST_ENTRIES)
+            inner = next((entry for entry in held_below if entry.name.lower().endswith(ENDINGS)), None)
             if inner is not None:
                 ending = next(ending for ending in ENDINGS if inner.name.lower().endswith(ending))
                 pattern = shlex.quote(str(file / "**" / f"*{ending}"))
@@ -190,10 +194,9 @@ def no_such_file(path: Path, what: str = "file") -> str:
 def hint_for(path: str | Path, *, stream: bool = False) -> str:
     """What to do with a file of this ending, after a colon; "" where it may be anything."""
     ending = Path(path).suffix.lower()
-    hint = (
-        "save the sheet as CSV" if stream and ending == ".xlsx" else None if stream and not ending else _HINTS.get(ending)
-    )
-    return "" if hint is None else f": {hint}"
+    if stream and ending in ("", ".xlsx"):  # a file without an ending is read as Parquet
+        return ": save the sheet as CSV" if ending else ""
+    return f": {_HINTS[ending]}" if ending in _HINTS else ""
 
 
 def _read_file(path: Path, text_columns: Collection[str]) -> pa.Table:
