@@ -42,7 +42,7 @@ def labels_of(y: Any) -> Array:
 
 
 def _is_uniform(labels: Sequence[Any]) -> bool:
-    """Whether NumPy keeps the labels of a list: none is missing, and text is not beside numbers or a type of one's own."""
+    """Whether NumPy keeps the labels of a list: none is missing, and texts are of the type str and not beside numbers."""
     n_texts = sum(type(label) in (str, np.str_) for label in labels)
     n_others = sum(isinstance(label, str) for label in labels) - n_texts
     return n_texts in (0, len(labels)) and n_others == 0 and not any(map(is_none, labels))

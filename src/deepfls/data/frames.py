@@ -43,7 +43,7 @@ def as_table(table: Any) -> Any:
         _check_dense_size(*table.shape)
         return np.asarray(table.toarray())
     table = without_mask(without_torch(table))
-    if _speaks_arrow(type(table)):
+    if _has_arrow_interface(type(table)):
         import pyarrow as pa
 
         table = pa.table(table)
@@ -74,8 +74,8 @@ def as_table(table: Any) -> Any:
     return table
 
 
-def _speaks_arrow(kind: type) -> bool:
-    """Whether a type is that of tables of a further library, such as narwhals or DuckDB, which pyarrow can read.
+def _has_arrow_interface(kind: type) -> bool:
+    """Whether a type is a table of another library, such as narwhals or DuckDB, that pyarrow can read.
 
     Record batches of pyarrow are such tables too: scikit-learn does not read their column names.
     """

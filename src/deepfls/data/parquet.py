@@ -163,7 +163,10 @@ class ParquetFiles:
         return DataTable(table, label, (Path(self.files[group.file]),), (group.n_rows,))
 
     def fingerprint(self) -> list[list[Any]]:
-        """Names, rows and digests of the files, which distinguish these data from others, also from newer ones."""
+        """Names, rows and digests of the files, which distinguish these data from others, also from newer ones.
+
+        A change that leaves the size, the smallest and the largest value of every column as they are is not noticed.
+        """
         facts = zip(self.files, self.sizes, self._digests, strict=True)
         return [[Path(file).name, size, digest] for file, size, digest in facts]
 

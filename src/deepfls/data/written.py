@@ -64,7 +64,7 @@ _DATE_FORMATS = (
     *("%Y-%m", "%Y/%m", "%m/%Y", "%b %Y"),
     *_TIME_FORMATS,
 )
-DAY, _MONTHS = 86_400.0, 12  # seconds, and months of a year
+DAY, _MONTHS = 86_400.0, 12  # seconds of a day, and months of a year
 # Digits of a calendar date, and its format: year and month, then the day, hour, minute and second.
 _COMPACT = {6: "%Y%m", 8: "%Y%m%d", 10: "%Y%m%d%H", 12: "%Y%m%d%H%M", 14: "%Y%m%d%H%M%S"}
 _FIRST_YEAR, _LAST_YEAR = 1900, 2099

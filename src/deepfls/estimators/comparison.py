@@ -190,7 +190,7 @@ class _HeldOut:
         return {share: np.mean([one[share] for one in found], axis=0) for share in shares}
 
     def _held_out(self, outputs: Outputs, corrected_rules: int | None = None) -> Array:
-        """Outputs for the rows held out; with ``corrected_rules`` plus those of corrections with so many rules.
+        """Outputs for the rows held out; with ``corrected_rules`` plus those of corrections with this number of rules.
 
         The corrections follow from the outputs for the training rows.
         """
