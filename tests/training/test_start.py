@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from deepfls.nn import IT2FLS, T1FLS
-from deepfls.nn.general import GT2FLS
+from deepfls._checks.values import evenly_spaced
+from deepfls.nn import GT2FLS, IT2FLS, T1FLS
 from deepfls.training import start as initialize
 from deepfls.training.partition import CENTERS
 from deepfls.training.start import (
@@ -65,6 +65,13 @@ def test_category_has_the_weight_of_one_input() -> None:
         initialize_system(system, x, x[:, :1], groups=groups, random_state=seeded())
         acting.append(system.sigmas[0, 0].item() * np.sqrt(n_features))
     assert acting[0] == pytest.approx(acting[1])
+
+
+def test_sigmas_of_many_rows_are_those_of_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(initialize, "_WIDTH_ROWS", 20)
+    (x, y), system = sample_table(60), t1()
+    initialize_system(system, x, y, random_state=seeded())
+    np.testing.assert_allclose(system.sigmas[0].detach(), start_sigmas(x.numpy()[evenly_spaced(60, 20)], 1.0))
 
 
 @pytest.mark.parametrize("name", ["1 row", "constant column", "all constant"])

@@ -1,6 +1,6 @@
 """The training loop: one function for batches from memory and from disk, in one process or several.
 
-:class:`TrainingState` is what lies between two steps: all that is needed to continue from there with the same result.
+:class:`TrainingState` is the state between two steps: all that is needed to continue from there with the same result.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NOTICED = 1.0
 
 @dataclass
 class TrainResult:
-    """What a run leaves behind, beside the trained parameters."""
+    """The record of a run, beside the trained parameters."""
 
     history: list[dict[str, float]] = field(default_factory=list)
     n_steps: int = 0
@@ -257,7 +257,7 @@ def train(
     flat = FlatParameters(system, frozen)
     step = step_for(system, loss_function, flat)
     began = time.perf_counter()
-    step.warm_up()  # so that no reported time has compiling in it
+    step.warm_up()  # so that reported times do not include compilation
     seconds = time.perf_counter() - began
     if progress is not None and seconds > _NOTICED:
         progress.compiled(seconds)

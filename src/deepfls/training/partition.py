@@ -1,4 +1,4 @@
-"""Where sets start, from the rows alone: clusters, a grid, or the leaves of a regression tree. NumPy only.
+"""Where sets start, from arrays of rows: clusters of the inputs, a grid over them, or the leaves of a regression tree.
 
 K-means looks at the inputs alone, so it misses narrow ranges of single inputs on which the targets depend, such as days
 that share a reading. A tree cuts where the targets change; with few inputs, where two lines fit them better than one.

@@ -162,7 +162,7 @@ class FlatParameters:
         return first, low[first:end].cpu().numpy().copy(), high[first:end].cpu().numpy().copy()
 
     def project(self) -> None:
-        """Put every trainable parameter that left its limits back to the nearest one: frozen ones where they were."""
+        """Clamp the trainable parameters to their limits, which are equal for frozen ones."""
         if self.limits is None:
             return
         first, *ends = self.limits
@@ -323,7 +323,7 @@ class ByAutograd:
     def __call__(self, batch: Batch, share: float = 1.0, number: int = 0) -> Tensor:
         """``share`` times the mean loss of step ``number``; its gradient is left in the flat vector.
 
-        A device may still compute it.
+        A device that computes asynchronously may not have finished.
         """
         self._flat.gradient.zero_()
         loss = mean_loss(self._loss, self._system, batch.gathered(), number) * share
@@ -393,7 +393,7 @@ def take_steps(
 def summed_step(step: ByKernel | ByAutograd, batch: Batch, number: int, flat: FlatParameters, group: Group) -> Tensor:
     """Mean loss and gradient over the rows of all processes, each process counting by its rows.
 
-    They travel as one vector: a message costs about a millisecond whatever its size.
+    Both are sent as one vector: a message takes about a millisecond whatever its size.
     """
     loss: Tensor | float = 0.0
     size = batch.end - batch.first
