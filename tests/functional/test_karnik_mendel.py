@@ -1,4 +1,4 @@
-"""karnik_mendel against brute force, against laws, and at its door."""
+"""karnik_mendel against brute force, against laws, and with wrong arguments."""
 
 from __future__ import annotations
 
@@ -297,7 +297,7 @@ GOOD = (torch.tensor([[0.1, 0.2]]), torch.tensor([[0.3, 0.4]]), torch.tensor([[[
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_door_refuses_in_one_sentence(place: int, value: object, error: type[Exception], message: str) -> None:
+def test_wrong_argument_is_refused_in_one_sentence(place: int, value: object, error: type[Exception], message: str) -> None:
     arguments = list(GOOD)
     arguments[place] = value  # type: ignore[call-overload]
     with pytest.raises(error) as caught:
@@ -311,7 +311,7 @@ def test_tensors_without_values_give_ends_without_values(algorithm: str) -> None
     assert [(end.shape, end.device.type) for end in ends] == [((1, 1), "meta")] * 2
 
 
-def test_door_refuses_silent_sample() -> None:
+def test_sample_without_firing_is_refused() -> None:
     with pytest.raises(ValueError, match=r"positive for at least one rule of every sample, got zeros in sample 0\."):
         karnik_mendel(torch.zeros(1, 2), torch.zeros(1, 2), GOOD[2])
 

@@ -85,8 +85,8 @@ def initialize_system(
     width *= float(np.sqrt(share_of(system.tnorm, system.n_features) / share_of(system.tnorm, n_inputs)))
     some = rows[evenly_spaced(len(rows), _WIDTH_ROWS)]
     sigmas = _within_limits(system, torch.from_numpy(start_sigmas(some, width, groups)).expand(n_sets, -1))
-    random: dict[str, Any] = {"generator": torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))}
-    random["dtype"] = torch.float32  # whatever torch's default is
+    generator = torch.Generator().manual_seed(int(random_state.randint(2**31 - 1)))
+    random: dict[str, Any] = {"generator": generator, "dtype": torch.float32}  # whatever torch's default is
     shape = (n_sets, system.n_features)
     if isinstance(system, IT2FLS):
         # As in the paper: σ' ± |Δ| with Δ ~ U(0, 0.01), and h = sigmoid(U(0, 1)).
