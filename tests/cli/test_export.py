@@ -80,7 +80,8 @@ def test_export_writes_the_calibrated_interval(run: Run, refused: Refused, folde
 
 
 def test_advice_about_an_interval_in_fixed_point_leads_to_a_file(run: Run, refused: Refused) -> None:
-    train = "train plant.csv --target y --feature x --coverage 0.5 --epochs 2 --out p.fls".split()
+    rest = ("--target", "y", "--feature", "x", "--coverage", "0.5", "--epochs", "2", "--out", "p.fls")
+    train = ("train", "plant.csv", *rest)
     run(*train)
     advice = refused("export", "p.fls", "--out", "p.h", "--number", "q15", code=1)
     assert "; train with --kind t1, --no-refit and --no-normalized-scores, or export with --margin none, " in advice

@@ -133,7 +133,9 @@ def test_relative_interval_firing_is_relative_to_the_upper_peak() -> None:
         ((torch.ones(1, 3), torch.ones(0, 3), torch.ones(0, 3)), ValueError, "neither of them 0"),
     ],
 )
-def test_wrong_argument_is_refused_in_one_sentence(arguments: tuple[torch.Tensor, ...], error: type[Exception], message: str) -> None:
+def test_wrong_argument_is_refused_in_one_sentence(
+    arguments: tuple[torch.Tensor, ...], error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         log_firing(*arguments)
 

@@ -61,7 +61,7 @@ def without_mask(values: Any) -> Any:
     if not np.ma.is_masked(values):
         return values.data
     if values.dtype.kind in "Mm":
-        return values.filled(np.array("NaT", dtype=values.dtype))
+        return values.filled(values.dtype.type("NaT"))
     missing: Any
     kind, missing = (np.float64, np.nan) if values.dtype.kind in "iuf" else (object, None)
     return np.where(np.ma.getmaskarray(values), missing, values.data.astype(kind))
