@@ -24,7 +24,6 @@ import typer
 from typer.core import TyperCommand
 
 from deepfls._checks.arguments import did_you_mean, quoted
-from deepfls._files import user_path
 from deepfls.cli.output import GONE, RENAMED, CommandOutput, UsageError, in_options, started_processes
 from deepfls.cli.output import option_of as option_of
 
@@ -111,6 +110,8 @@ _PATHS = ("data", "model", "rules", "start", "out", "checkpoint_dir")
 
 def _from_home(path: Any) -> Any:
     """A path, address or None; a path has the home folder in place of ~."""
+    from deepfls._files import user_path  # here: it imports NumPy, which takes longer than a page of help
+
     return type(path)(user_path(path)) if str(path).startswith(("~/", "~\\")) else path
 
 
