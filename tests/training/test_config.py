@@ -204,6 +204,11 @@ BAD = [
         "optimizer_options must be values that the optimizer takes, got {'betas': [2, 3]} (Invalid beta "
         "parameter at index 0: 2).",
     ),
+    (
+        {"loss": "huber", "loss_options": {"delta": -1}},
+        ValueError,
+        "loss_options must be values that the loss takes, got {'delta': -1} (delta must be greater than 0, got -1).",
+    ),
     ({"optimizer_options": ["momentum"]}, TypeError, "optimizer_options must be a dictionary, got ['momentum']."),
 ]
 

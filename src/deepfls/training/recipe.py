@@ -171,10 +171,21 @@ class TrainConfig:
         if self.patience is not None:
             check_count("patience", self.patience)
         self.loss_function()
+        if self.loss_options and isinstance(self.loss, str):  # the compiled step does not check them
+            self._try_loss()
         optimizer = self.optimizer_class()
         check_options_of("optimizer_options", optimizer.__name__, self.optimizer_options, _parameters_of(optimizer))
         if self.optimizer_options and isinstance(self.optimizer, str):  # a class of the user may count its instances
             self._try_optimizer()
+
+    def _try_loss(self) -> None:
+        """Take the loss of one sample, so that values which the loss does not take are an error of the settings."""
+        one = torch.zeros(1, 1)
+        try:
+            self.point_loss()(one, one)
+        except (ValueError, TypeError) as error:
+            options, reason = dict(self.loss_options), str(error).rstrip(".")
+            raise ValueError(f"loss_options must be values that the loss takes, got {options} ({reason}).") from error
 
     def _try_optimizer(self) -> None:
         """Take one step of one parameter, so that values which the optimizer does not take are an error of the settings."""
