@@ -73,7 +73,7 @@ class _BlasGuard:
             if self._n_inside == 0:
                 self._take_control()
                 self._limit.restore_original_limits()
-                self._take_control()  # leaves control to whichever thread asks next
+                self._take_control()  # releases control, so that any thread may take it
 
     def _take_control(self) -> None:
         """Let the calling thread set the threads of OpenBLAS.
@@ -110,7 +110,7 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def in_threads(run: Callable[[int, Callable[[int], None]], Result], numbers: Sequence[int]) -> list[Result]:
-    """Results of ``run(number, watch)`` from as many threads as there are processors, which share them.
+    """Results of ``run(number, watch)`` from as many threads as there are cores; the threads share the cores.
 
     ``watch`` is to be called after every epoch: an interrupt ends all runs there.
     """
